@@ -1,0 +1,63 @@
+# metasync: `make deps demo` runs the main job, `make deps check` runs all tests. `make help` lists the rest.
+
+VERSION   := 0.1.0
+SOVERSION := 0
+PREFIX    ?= /usr/local
+
+# VARIANT selects compiler and flags; each has its own directory, so that they don't disturb one another.
+VARIANT ?= release
+BUILD   := build/$(VARIANT)
+
+WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Werror -Wno-format-truncation
+CFLAGS  := -std=gnu11 -D_GNU_SOURCE -fPIC -pthread $(WARN)
+LDFLAGS := -pthread
+LIBS    := -levent -levent_pthreads -ljansson -lcrypto
+
+ifeq ($(VARIANT),release)
+  CC := gcc
+  CFLAGS += -O2 -g
+else ifeq ($(VARIANT),asan)
+  CC := gcc
+  CFLAGS += -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+  LDFLAGS += -fsanitize=address,undefined
+else ifeq ($(VARIANT),tsan)
+  CC := gcc
+  CFLAGS += -O1 -g -fsanitize=thread
+  LDFLAGS += -fsanitize=thread
+else
+  $(error VARIANT is release, asan or tsan)
+endif
+
+CORE_SRC := $(sort $(wildcard core/*.c core/*/*.c))
+CORE_SRC := $(filter-out core/example/%,$(CORE_SRC))
+CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/%.o)
+HOST_SRC := $(sort $(wildcard plugins/standalone/*.c))
+HOST_OBJ := $(HOST_SRC:%.c=$(BUILD)/%.o)
+
+SHARED   := $(BUILD)/libmetasync.so.$(SOVERSION)
+PRIVATE  := $(BUILD)/libmetasync-private.so
+
+.PHONY: all
+all: $(SHARED)
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "CC    $<"
+	@$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# The public library exports what metasync.h marks MS_API, and nothing else.
+$(BUILD)/exports.map: core/metasync.h
+	@mkdir -p $(@D)
+	@{ echo '{ global:'; sed -n 's/^MS_API .*\b\(ms_[a-z0-9_]*\)(.*/  \1;/p' $<; echo '  local: *; };'; } > $@
+
+$(SHARED): $(CORE_OBJ) $(BUILD)/exports.map
+	@echo "LINK  $@"
+	@$(CC) -shared -Wl,-soname,libmetasync.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(LIBS) -o $@
+	@ln -sf libmetasync.so.$(SOVERSION) $(BUILD)/libmetasync.so
+
+# The same objects with every symbol visible: what unit and simulator specs load through FFI.
+$(PRIVATE): $(CORE_OBJ) $(HOST_LIB_OBJ)
+	@echo "LINK  $@"
+	@$(CC) -shared -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(LIBS) -o $@
+
+-include $(CORE_OBJ:.o=.d) $(HOST_OBJ:.o=.d)

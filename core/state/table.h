@@ -1,0 +1,101 @@
+/* A table: key -> value, in MS_TABLE_SHARDS small hash tables ("shards"), each with a count and a digest.
+ *
+ * Two views of an entry:
+ *   current  what readers see;
+ *   logged   what the log says, which is what count and digest, walks for snapshots and marks are about.
+ * They differ only for dirty entries of buffered tables: put changes the current value at once, and the logged value
+ * when the flush has appended it. An unbuffered table has no dirty entry, so there it is at every instant the fold of its log.
+ *
+ * Invariants (checked by ms_table_verify):
+ *  1. digest of a shard = sum over its logged entries of ms_entry_hash(key, logged value), count = their number;
+ *  2. digest and count of the table = sums over its shards;
+ *  3. an entry is dirty exactly if it is in one of the table's two dirty lists;
+ *  4. an entry without a current value exists only while it is dirty (a tombstone whose delete is not logged yet).
+ *
+ * Not thread-safe: the caller's lock. Keys and values are copied in. Nothing here fails after it has changed something. */
+#ifndef MS_STATE_TABLE_H
+#define MS_STATE_TABLE_H
+
+#include "../base/hash.h"
+#include "../base/list.h"
+#include "../base/bytes.h"
+
+enum { MS_TABLE_SHARDS = 1024 };
+
+struct ms_entry; /* table.c only */
+
+struct ms_shard {
+    struct ms_entry **buckets;
+    uint32_t mask;    /* buckets - 1 */
+    uint32_t entries; /* in the buckets, tombstones included */
+    uint64_t count, digest; /* logged */
+};
+
+struct ms_content { /* what a bootstrap swaps */
+    struct ms_shard shards[MS_TABLE_SHARDS];
+    uint64_t count, digest; /* logged */
+    uint64_t live;          /* current: what readers count */
+    uint64_t bytes;         /* of keys and current values */
+};
+
+struct ms_dirty_set { /* buffer.c */
+    struct ms_list list;
+    uint64_t entries, bytes;
+};
+
+struct ms_table_state {
+    uint32_t id;
+    uint8_t type; /* enum ms_type */
+    char name[MS_TABLE_NAME_MAX + 1];
+    struct ms_content *content;
+    struct ms_dirty_set working, flushing; /* buffered tables; see buffer.h */
+};
+
+int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struct ms_bytes name);
+void ms_table_close(struct ms_table_state *table);
+
+static inline uint64_t ms_key_hash(struct ms_bytes key)
+{
+    return ms_hash(key.data, key.size);
+}
+
+/* Hash of one entry as it goes into digests: XXH3 of the value, seeded with the key's hash and mixed, so that it depends
+ * on both and a sum over entries does not cancel out. */
+uint64_t ms_entry_hash(uint64_t key_hash, struct ms_bytes value);
+
+/* The current value, data == NULL if there is none. Borrowed until the table changes. */
+struct ms_bytes ms_table_get(const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash);
+
+/* A change in two steps, so that everything that can fail comes before the log's append:
+ *   prepare takes the memory that put will need (for a delete, value.data == NULL: none);
+ *   apply makes the value current and logged; abandon gives the memory back.
+ * Between the two the table may change (other keys, the same key): apply looks the entry up anew. */
+struct ms_prepared {
+    struct ms_entry *entry; /* NULL for a delete or a change that fits in place */
+};
+int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+                     struct ms_prepared *prepared);
+void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+                    struct ms_prepared *prepared);
+void ms_prepared_abandon(struct ms_prepared *prepared);
+
+/* prepare + apply: folding a log record. MS_E_MEMORY changes nothing. */
+int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value);
+
+/* Calls fn for each entry of one shard with its current (logged = false) or logged (true) value; entries without one are
+ * left out. Stops at the first non-zero result, which it returns. fn must not change the table. */
+typedef int (*ms_entry_fn)(void *context, struct ms_bytes key, struct ms_bytes value);
+int ms_table_visit(const struct ms_table_state *table, uint32_t shard, bool logged, ms_entry_fn fn, void *context);
+
+static inline uint32_t ms_shard_of(uint64_t key_hash)
+{
+    return (uint32_t)(key_hash >> 54); /* the top 10 bits; buckets use the low ones */
+}
+
+/* Recomputes every invariant; 0 or MS_E_DAMAGED with the table, shard and key. Slow, for specs, simulator and scrub. */
+int ms_table_verify(const struct ms_table_state *table);
+
+/* ---- for buffer.c --------------------------------------------------------------------------------------------- */
+
+/* The double buffer of a table; see buffer.h, which is what callers include. */
+#endif

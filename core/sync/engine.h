@@ -1,0 +1,211 @@
+/* The engine: one node's state machine, passive.
+ *
+ * Inputs are the functions below; effects go out through io.h. It never blocks, never calls its caller back except through io,
+ * and has one caller at a time (the node's lock, or the simulator). It knows no clock, socket, thread or file.
+ *
+ * Positions, rising:     replicated <= synced <= written <= submitted <= head        (leader; lsns)
+ *                        applied <= written                                          (follower: a group is written, then folded)
+ * On a leader the tables are at `head` (promise 1), on a follower at `applied`.
+ *
+ * Roles:
+ *      IDLE ──lead──> ASKING ──answers or ask_ms──> OPENING ──epoch synced──> LEADER
+ *        │               └── a peer has a higher epoch ──> IDLE (deposed)        │
+ *        └──follow──> FOLLOWER ──promote──> OPENING                              └── higher epoch met, log failed, follow ──> IDLE/FOLLOWER
+ */
+#ifndef MS_SYNC_ENGINE_H
+#define MS_SYNC_ENGINE_H
+
+#include "../state/buffer.h"
+#include "../state/snapshot.h"
+#include "../state/store.h"
+#include "../state/tail.h"
+#include "io.h"
+#include "peer.h"
+#include "policy.h"
+#include "verdict.h"
+
+enum { MS_ASKS_MAX = 16, MS_ADDRESS_MAX = 64, MS_APPLIED_RING = 4096 };
+
+enum ms_follow_state {
+    MS_FOLLOW_OFF = 0,
+    MS_FOLLOW_WAIT = 1,     /* next attempt at retry_at */
+    MS_FOLLOW_CONNECT = 2,  /* connecting, or hello is out */
+    MS_FOLLOW_ARCHIVE = 3,  /* diverged records are being archived before the bootstrap */
+    MS_FOLLOW_SNAPSHOT = 4, /* receiving a snapshot into the next generation */
+    MS_FOLLOW_SWITCH = 5,   /* it is complete; the generation is being switched */
+    MS_FOLLOW_STREAM = 6,
+    MS_FOLLOW_REFUSED = 7,  /* leader_has_less_history: waits for adopt (keeps asking) */
+};
+
+struct ms_counters { /* all since start; status and the simulator read them */
+    uint64_t groups_sent, bytes_sent, groups_applied, snapshots_made, snapshots_failed, snapshots_sent, bootstraps,
+        bootstraps_failed, bootstraps_resumed, resumes, verdicts[8], marks_failed, stepdowns, log_failures, no_space, reconnects,
+        unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost;
+};
+
+struct ms_engine {
+    struct ms_io *io;
+    struct ms_policy policy;
+    struct ms_store *store;
+    struct ms_tail tail;
+    char cluster[64], name[64];
+    uint64_t node_id, boot_id;
+    struct ms_counters counters;
+
+    /* role */
+    int role;
+    int result;              /* of the last lead/promote/follow: 0 under way or done, else MS_E_* */
+    char reason[128];        /* why the role is what it is */
+    struct ms_epoch opening; /* the epoch whose record is being synced */
+    uint64_t opening_lsn;
+    struct ms_epoch highest; /* the highest epoch that any peer has shown */
+    bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
+    bool unfinished;         /* its last verdict asked for a bootstrap that is not complete: not promotable */
+    bool closing;
+    uint64_t content_version; /* moves when all tables are replaced */
+
+    /* log */
+    int log_error;           /* final: MS_E_LOG_FAILED */
+    uint64_t submitted, written, synced, replicated;
+    uint64_t log_first;      /* oldest lsn on disk */
+    uint64_t room_end;       /* tail.bytes may grow to this */
+    int room_error;          /* why there is no more: 0 = being prepared, MS_E_NO_SPACE */
+    bool reserving, sync_wanted, syncing, in_sync_lost;
+    uint64_t sync_at;        /* background sync due, 0 = nothing unsynced */
+    uint64_t room_retry_at;
+    uint64_t log_bytes_at_snapshot; /* tail.bytes at the last snapshot */
+    uint64_t oldest_pin;
+
+    /* marks, snapshots, buffers: due times, 0 = not due */
+    uint64_t mark_at, snapshot_at, flush_at[MS_TABLES_MAX];
+    bool snapshotting;
+    uint64_t snapshot_started, snapshot_end; /* of the newest finished one */
+    struct ms_table_policy table_policy[MS_TABLES_MAX]; /* by table id */
+
+    /* links and peers */
+    struct ms_list peers;
+    char ask[MS_ASKS_MAX][MS_ADDRESS_MAX];
+    uint32_t ask_count, asking;
+    uint64_t ask_until;
+
+    /* following */
+    struct {
+        int state;
+        char address[MS_ADDRESS_MAX];
+        uint64_t link;       /* 0 = none */
+        bool paused, adopt, refused_logged;
+        uint64_t retry_at, backoff_us, heard, spoken;
+        uint64_t progress;   /* position or offset at the last connect: back-off is reset when it moved */
+        uint64_t leader_head, leader_time_us, leader_node;
+        bool in_sync;        /* the leader counts us in */
+        struct ms_verdict verdict;
+        uint64_t acked_durable, acked_applied, acked_host;
+        uint32_t attempts;   /* bootstraps begun since the last complete one */
+        struct ms_store *stage; /* owned; NULL = none */
+        struct ms_snapshot_loader loader;
+        uint64_t stage_id, stage_offset, stage_end;
+    } follow;
+    uint64_t host_applied;
+    bool has_host;           /* an apply callback exists: host_applied is its own position */
+
+    struct { uint64_t lsn, time_us; } applied_ring[MS_APPLIED_RING];
+    uint64_t applied_ring_next;
+    char alarm[200];         /* the newest alarm, in words */
+    uint64_t alarms;
+};
+
+/* ---- life ------------------------------------------------------------------------------------------------------- */
+
+struct ms_engine_config {
+    const char *cluster, *name;
+    uint64_t node_id, boot_id;
+    const struct ms_policy *policy;
+    bool has_host;
+    int recovered;         /* 0, or why recovery failed (the store is empty then) */
+    uint64_t log_first, log_room;
+    uint64_t snapshot_end; /* of the snapshot that recovery used */
+};
+
+/* The store is borrowed and holds what recovery folded; the log is written and synced up to store->applied. */
+int ms_engine_init(struct ms_engine *engine, struct ms_io *io, struct ms_store *store, const struct ms_engine_config *config);
+void ms_engine_close(struct ms_engine *engine); /* frees; no effects. legal after a failed init */
+
+/* ---- role: see metasync.h. They start something; role and result say how it went (io->changed) ---------------------- */
+
+int ms_engine_lead(struct ms_engine *engine, const char *const *peers, size_t count);
+int ms_engine_follow(struct ms_engine *engine, const char *address);
+int ms_engine_promote(struct ms_engine *engine, int flags);
+int ms_engine_adopt(struct ms_engine *engine);
+
+/* ---- writing (commit.c). Refusals change nothing. MS_E_AGAIN: wait for io->changed, then try again ------------------- */
+
+/* value.data == NULL deletes. *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. */
+int ms_engine_commit(struct ms_engine *engine, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash,
+                     struct ms_bytes value, uint64_t *lsn, int *level);
+
+struct ms_engine_write {
+    struct ms_table_state *table;
+    struct ms_bytes key, value;
+};
+int ms_engine_commit_batch(struct ms_engine *engine, const struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level);
+
+/* Opens or defines a table (leader). */
+int ms_engine_table(struct ms_engine *engine, const char *name, int type, struct ms_table_state **table);
+
+/* Logs what the table's buffer holds (NULL: every table), at most max_entries keys; 1 = there is more. */
+int ms_engine_flush(struct ms_engine *engine, struct ms_table_state *table, uint32_t max_entries);
+
+/* 1 = lsn has reached level, 0 = not yet, else how the wait ends: UNKNOWN, NOT_REPLICATED, CLOSED, INVALID. `reign` is the
+ * epoch id that was last when the lsn was given out. */
+int ms_engine_reached(const struct ms_engine *engine, uint64_t lsn, int level, uint64_t epoch_id);
+
+/* ---- inputs: time and log ------------------------------------------------------------------------------------------- */
+
+void ms_engine_pump(struct ms_engine *engine); /* something was appended: seal, write, send */
+void ms_engine_tick(struct ms_engine *engine);
+void ms_engine_written(struct ms_engine *engine, uint64_t lsn, int err);
+void ms_engine_synced(struct ms_engine *engine, uint64_t lsn, int err);
+void ms_engine_room(struct ms_engine *engine, uint64_t room_after_written, int err); /* ms_log_room, beyond what is written */
+void ms_engine_trimmed(struct ms_engine *engine, uint64_t first);
+void ms_engine_read(struct ms_engine *engine, uint64_t link, struct ms_block *const *blocks, size_t count, int err);
+void ms_engine_archived(struct ms_engine *engine, int err);
+
+/* ---- inputs: snapshots. The maker (drive/bulk, simulator) does, after io->snapshot_make:
+ *      new [io]; ms_engine_snapshot_start [lock]; { ms_engine_snapshot_walk [lock]; write [io] }*; ms_engine_snapshot_cut [lock];
+ *      { copy_log [io], once the engine's `written` has reached the end }*; finish [io]; ms_engine_snapshot_made [lock]
+ * and breaks off (made with an error) when a step fails; the tables may have been replaced in between: MS_E_AGAIN. -------- */
+
+int ms_engine_snapshot_start(struct ms_engine *engine, struct ms_snapshot_writer *writer);
+int ms_engine_snapshot_walk(struct ms_engine *engine, struct ms_snapshot_writer *writer, size_t bytes);
+int ms_engine_snapshot_cut(struct ms_engine *engine, struct ms_snapshot_writer *writer);
+void ms_engine_snapshot_made(struct ms_engine *engine, uint64_t end, uint64_t size, int err);
+
+/* Pieces of a snapshot for a link. id, offset: what they are of. eof: the file is finished and this was its last piece (or
+ * data is empty). data empty and no eof: ask again after progress (the engine does, on its next tick). */
+void ms_engine_snapshot_data(struct ms_engine *engine, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_bytes groups,
+                             bool eof, uint64_t end, int err);
+
+/* log: the new generation's log is empty, continues after `end`. */
+void ms_engine_staged(struct ms_engine *engine, uint64_t end, int err);
+
+/* ---- inputs: links -------------------------------------------------------------------------------------------------- */
+
+/* address: who is at the other end, for people. outgoing: the answer to io->connect. */
+void ms_engine_link_up(struct ms_engine *engine, uint64_t link, bool outgoing, const char *address);
+void ms_engine_link_down(struct ms_engine *engine, uint64_t link, int err, const char *why);
+void ms_engine_frame(struct ms_engine *engine, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload);
+void ms_engine_drained(struct ms_engine *engine, uint64_t link, uint64_t unsent); /* so many bytes still wait in the link's buffer */
+
+/* ---- inputs: the host ------------------------------------------------------------------------------------------------ */
+
+void ms_engine_host_applied(struct ms_engine *engine, uint64_t lsn);
+
+/* ---- status ---------------------------------------------------------------------------------------------------------- */
+
+void ms_engine_position(const struct ms_engine *engine, struct ms_position *position);
+int ms_engine_applied_at(const struct ms_engine *engine, uint64_t lsn, uint64_t *time_us);
+bool ms_engine_promotable(const struct ms_engine *engine, const char **why_not);
+int ms_engine_status(const struct ms_engine *engine, char **json); /* jansson's text; free with ms_free */
+const char *ms_role_name(int role);
+
+#endif

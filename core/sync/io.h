@@ -1,0 +1,55 @@
+/* The seam under the engine: everything it wants from the world. drive/ does it for real, sim/ in virtual time.
+ *
+ * Rules:
+ *  - The engine calls these with the node's lock held, from inside an input (ms_engine_*). They queue, return at once, never
+ *    call the engine back from inside, and never fail: failures arrive as inputs.
+ *  - Effects of one kind are done in the order they were asked for. log_write, log_sync, log_trim, archive and stage_* are one kind.
+ *  - Completions are inputs named in the comment. A completion may be late: after a role change, for a link that is gone.
+ *  - `block` arguments: the implementation takes its own reference (ms_block_ref) and drops it when done. Bytes are copied. */
+#ifndef MS_SYNC_IO_H
+#define MS_SYNC_IO_H
+
+#include "../state/block.h"
+
+struct ms_io;
+
+struct ms_io_ops {
+    uint64_t (*now)(struct ms_io *io);                           /* monotonic, microseconds: the only clock for decisions */
+    uint64_t (*real_time)(struct ms_io *io);                     /* microseconds since 1970: stamps for people */
+    void (*random)(struct ms_io *io, void *data, size_t size);
+    void (*wake_at)(struct ms_io *io, uint64_t now);             /* -> ms_engine_tick at or soon after; the earliest wish counts */
+
+    void (*log_write)(struct ms_io *io, struct ms_block *block); /* -> ms_engine_written */
+    void (*log_sync)(struct ms_io *io);                          /* all that log_write was given before -> ms_engine_synced */
+    void (*log_reserve)(struct ms_io *io);                       /* prepare more room if possible -> ms_engine_room */
+    void (*log_trim)(struct ms_io *io, uint64_t lsn, uint64_t keep_bytes); /* ms_log_trim, ms_snapshot_prune -> ms_engine_trimmed */
+    void (*log_read)(struct ms_io *io, uint64_t link, uint64_t from, uint64_t limit); /* ~window bytes -> ms_engine_read */
+
+    void (*snapshot_make)(struct ms_io *io);                     /* see ms_engine_snapshot_* -> ms_engine_snapshot_made */
+    void (*snapshot_read)(struct ms_io *io, uint64_t link, uint64_t snapshot, uint64_t offset); /* -> ms_engine_snapshot_data */
+
+    void (*stage_begin)(struct ms_io *io);                       /* an empty next generation; failures show at stage_commit */
+    void (*stage_write)(struct ms_io *io, struct ms_bytes groups); /* appends to its snapshot file */
+    void (*stage_commit)(struct ms_io *io, uint64_t end);        /* sync, switch generations, open its log after end -> ms_engine_staged */
+    void (*stage_abort)(struct ms_io *io);
+    void (*archive)(struct ms_io *io, uint64_t from, struct ms_bytes text); /* text, then the log's records from `from` on, as one
+                                                                   readable file; from = 0: only the text -> ms_engine_archived */
+
+    uint64_t (*connect)(struct ms_io *io, const char *address);  /* a new link id -> ms_engine_link_up or _down */
+    void (*send)(struct ms_io *io, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload, struct ms_block *block);
+                                                                 /* one frame: payload, then the block's group (if not NULL) */
+    void (*close)(struct ms_io *io, uint64_t link);              /* after what was sent; no input for this link any more */
+    void (*pause)(struct ms_io *io, uint64_t link, bool paused); /* stop or resume reading from it */
+
+    void (*changed)(struct ms_io *io);                           /* positions, role or room moved: wake who waits */
+    void (*role)(struct ms_io *io, int role, const char *reason); /* reason is copied */
+    void (*applied)(struct ms_io *io, struct ms_block *block);   /* a follower folded it: for the host's queue */
+    void (*replaced)(struct ms_io *io);                          /* all tables were replaced: the host needs FULL batches */
+    void (*log_line)(struct ms_io *io, int severity, const char *line); /* copied */
+};
+
+struct ms_io {
+    const struct ms_io_ops *ops;
+};
+
+#endif

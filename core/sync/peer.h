@@ -1,0 +1,36 @@
+/* A leader's (and listener's) view of one link, and its progress: three states instead of flags.
+ *
+ *      PROBE ──START(stream)──> STREAM <──START(stream)── SNAPSHOT <──START(snapshot)── PROBE
+ *
+ *  PROBE     hello not finished, or a verdict is out and START has not come
+ *  STREAM    gets blocks as they are written; `next` is the lsn it gets next
+ *  SNAPSHOT  gets pieces of a snapshot file; the log behind `pin` is kept for it */
+#ifndef MS_SYNC_PEER_H
+#define MS_SYNC_PEER_H
+
+#include "../base/list.h"
+#include "frame.h"
+
+enum ms_peer_state { MS_PEER_PROBE = 1, MS_PEER_STREAM = 2, MS_PEER_SNAPSHOT = 3 };
+
+struct ms_peer {
+    struct ms_list node;
+    uint64_t link;
+    int state;
+    bool outgoing;         /* we connected, to ask it before leading */
+    bool greeted;          /* its hello came */
+    uint64_t node_id;
+    char name[64], address[64];
+    uint64_t next;         /* STREAM: next lsn to send */
+    bool reading;          /* a log_read or snapshot_read is under way */
+    uint64_t snapshot, offset, pin; /* SNAPSHOT */
+    uint64_t sent_bytes, unsent; /* unsent: bytes handed to io->send and not reported as gone */
+    uint64_t durable, applied, host_applied; /* its acks */
+    bool in_sync;
+    uint64_t lagging_since; /* monotonic time since its durable position was behind our synced one, 0 = not */
+    uint64_t heard, spoken; /* monotonic times of the last frame in, out */
+};
+
+const char *ms_peer_state_name(int state);
+
+#endif
