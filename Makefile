@@ -1,8 +1,9 @@
-# metasync: `make deps demo` runs the main job, `make deps check` runs all tests. `make help` lists the rest.
+# metasync: `make deps demo` shows the main job, `make deps check` runs all tests. `make help` lists the rest.
 
 VERSION   := 0.1.0
 SOVERSION := 0
 PREFIX    ?= /usr/local
+DESTDIR   ?=
 
 # VARIANT selects compiler and flags; each has its own directory, so that they don't disturb one another.
 VARIANT ?= release
@@ -28,17 +29,19 @@ else
   $(error VARIANT is release, asan or tsan)
 endif
 
-CORE_SRC := $(sort $(wildcard core/*.c core/*/*.c))
-CORE_SRC := $(filter-out core/example/%,$(CORE_SRC))
+CORE_SRC := $(filter-out core/example/%,$(sort $(wildcard core/*.c core/*/*.c)))
 CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/%.o)
-HOST_SRC := $(sort $(wildcard plugins/standalone/*.c))
-HOST_OBJ := $(HOST_SRC:%.c=$(BUILD)/%.o)
+CORE_HDR := $(sort $(wildcard core/*.h core/*/*.h))
+# The file import of the stand-alone host: pure enough to be specified through FFI like the core.
+FILES_SRC := $(sort $(wildcard plugins/standalone/rocketmq/*.c))
+FILES_OBJ := $(FILES_SRC:%.c=$(BUILD)/%.o)
+FILES_HDR := $(sort $(wildcard plugins/standalone/rocketmq/*.h))
 
 SHARED   := $(BUILD)/libmetasync.so.$(SOVERSION)
 PRIVATE  := $(BUILD)/libmetasync-private.so
 
 .PHONY: all
-all: $(SHARED)
+all: $(SHARED) ## build library, metasyncd, metasyncctl and the example host
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -52,12 +55,24 @@ $(BUILD)/exports.map: core/metasync.h
 
 $(SHARED): $(CORE_OBJ) $(BUILD)/exports.map
 	@echo "LINK  $@"
-	@$(CC) -shared -Wl,-soname,libmetasync.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(LIBS) -o $@
+	@$(CC) -shared -Wl,-soname,libmetasync.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS) \
+	    $(CORE_OBJ) $(LIBS) -o $@
 	@ln -sf libmetasync.so.$(SOVERSION) $(BUILD)/libmetasync.so
 
-# The same objects with every symbol visible: what unit and simulator specs load through FFI.
-$(PRIVATE): $(CORE_OBJ) $(HOST_LIB_OBJ)
-	@echo "LINK  $@"
-	@$(CC) -shared -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(LIBS) -o $@
+# ---- the library for specs: the same objects with every symbol visible, and their declarations for LuaJIT ----------------
 
--include $(CORE_OBJ:.o=.d) $(HOST_OBJ:.o=.d)
+$(BUILD)/cdef.h: spec/support/cdef.lua $(CORE_HDR) $(FILES_HDR)
+	@mkdir -p $(@D)
+	@echo "CDEF  $@"
+	@luajit spec/support/cdef.lua "$(CC)" $@ $(BUILD)/inline.c $(CORE_HDR) $(FILES_HDR)
+
+$(BUILD)/inline.o: $(BUILD)/cdef.h
+	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -I. -c $(BUILD)/inline.c -o $@
+
+SPEC_OBJ := $(BUILD)/spec/support/thunk.o $(BUILD)/inline.o
+
+$(PRIVATE): $(CORE_OBJ) $(FILES_OBJ) $(SPEC_OBJ)
+	@echo "LINK  $@"
+	@$(CC) -shared -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(FILES_OBJ) $(SPEC_OBJ) $(LIBS) -o $@
+
+-include $(CORE_OBJ:.o=.d) $(FILES_OBJ:.o=.d) $(SPEC_OBJ:.o=.d)
