@@ -11,9 +11,9 @@ struct ms_block {
     _Atomic int references;
     uint64_t first, last; /* lsns */
     uint64_t end_bytes;   /* log bytes up to and including this block, counted since the node started */
-    size_t size;          /* whole group; while building: header + body so far */
+    size_t size;          /* of the whole group, padding included; while building: header + body so far */
     size_t capacity;
-    uint32_t count;
+    uint32_t body_size, count; /* body_size: once sealed */
     bool finished;        /* header and hashes are in place */
     bool want_sync;       /* somebody waits for disk or replica */
     uint8_t data[];       /* the group */

@@ -5,11 +5,11 @@
  * values:
  *
  *        put ──> working ──swap──> flushing ──next/done──> clean
- *                   ^                  │
- *                   └──── restore ─────┘   (the append was refused: keys go back by set insertion; values are the entry's)
  *
  * A key is in at most one of the two sets: a put to a key that waits in the flushing set only changes the value that the
- * flush will take. A deleted entry stays as a tombstone until its delete is logged. Sets hold entries, entries hold values.
+ * flush will take. So a flush whose append is refused has nothing to put back: its keys are still in the flushing set, the next
+ * flush goes on with them, and no old value can ever overwrite a newer one. A deleted entry stays as a tombstone until its
+ * delete is logged. Sets hold entries, entries hold values.
  *
  * Same rules as table.h: the caller's lock, nothing fails after it changed something. */
 #ifndef MS_STATE_BUFFER_H
@@ -24,7 +24,7 @@ int ms_buffer_put(struct ms_table_state *table, struct ms_bytes key, uint64_t ke
 uint64_t ms_buffer_entries(const struct ms_table_state *table);
 uint64_t ms_buffer_bytes(const struct ms_table_state *table);
 
-/* Makes the working set the flushing set (adds to what a refused flush left there). */
+/* Makes the working set the flushing set, unless that still holds keys (then the flush goes on with those). O(1). */
 void ms_buffer_swap(struct ms_table_state *table);
 
 /* The oldest key of the flushing set, its hash and current value (data == NULL: log a delete). false when it is empty. If
@@ -34,9 +34,6 @@ bool ms_buffer_next(struct ms_table_state *table, struct ms_bytes *key, uint64_t
 
 /* The value that ms_buffer_next just handed out is in the log: logged = current, the key is clean. Cannot fail. */
 void ms_buffer_done(struct ms_table_state *table);
-
-/* Back into the working set: what is still in the flushing set. */
-void ms_buffer_restore(struct ms_table_state *table);
 
 /* Calls fn for every dirty key with its current value (data == NULL: deleted) and its logged one. */
 typedef int (*ms_buffer_fn)(void *context, struct ms_bytes key, struct ms_bytes current, struct ms_bytes logged);

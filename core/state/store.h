@@ -11,6 +11,8 @@ enum { MS_TABLES_MAX = 256 }; /* ids 1..255 */
 struct ms_store {
     struct ms_table_state *tables[MS_TABLES_MAX]; /* by id; [0] unused */
     uint32_t table_count;
+    struct ms_table_state *parked[MS_TABLES_MAX]; /* empty, without an id: handles to tables that the adopted history lacks */
+    uint32_t parked_count;
     struct ms_lineage lineage;
     bool fuzzy;              /* a snapshot is being loaded: entries may be newer than `applied`, so marks say nothing yet */
     uint64_t applied;        /* lsn of the last record folded, 0 = empty */
@@ -40,9 +42,10 @@ void ms_store_mark(const struct ms_store *store, struct ms_buf *payload);
 /* 0, or MS_E_DAMAGED with what differs. */
 int ms_store_check_mark(const struct ms_store *store, struct ms_bytes payload, uint64_t lsn);
 
-/* Makes `store` hold what `from` holds and empties `from`. Tables that both have keep their address (handles stay good) and
- * swap contents, so that a reader sees the old or the new content, never none. Tables that only `from` has move over; tables
- * that only `store` has become empty. MS_E_MEMORY, MS_E_TYPE change nothing. */
+/* Makes `store` hold what `from` holds, and `from` what `store` held (for the caller to close, which takes a while). Tables that
+ * both have, by name, keep their address (handles stay good) and swap contents, so that a reader sees the old or the new
+ * content, never none. Tables that only `store` has become empty and are parked until the log defines their name again.
+ * No table may be dirty. MS_E_MEMORY, MS_E_TYPE change nothing. */
 int ms_store_take(struct ms_store *store, struct ms_store *from);
 
 /* Bytes of keys and values in all tables. */

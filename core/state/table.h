@@ -48,7 +48,8 @@ struct ms_table_state {
     uint8_t type; /* enum ms_type */
     char name[MS_TABLE_NAME_MAX + 1];
     struct ms_content *content;
-    struct ms_dirty_set working, flushing; /* buffered tables; see buffer.h */
+    struct ms_dirty_set sets[2]; /* buffered tables: sets[working] and the flushing one; see buffer.h */
+    uint32_t working;
 };
 
 int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struct ms_bytes name);
@@ -95,7 +96,4 @@ static inline uint32_t ms_shard_of(uint64_t key_hash)
 /* Recomputes every invariant; 0 or MS_E_DAMAGED with the table, shard and key. Slow, for specs, simulator and scrub. */
 int ms_table_verify(const struct ms_table_state *table);
 
-/* ---- for buffer.c --------------------------------------------------------------------------------------------- */
-
-/* The double buffer of a table; see buffer.h, which is what callers include. */
 #endif

@@ -1,0 +1,155 @@
+#include "tail.h"
+
+#include <stdatomic.h>
+
+#include "../base/error.h"
+#include "../base/mem.h"
+
+void ms_tail_init(struct ms_tail *tail, uint32_t group_bytes, uint64_t head)
+{
+    *tail = (struct ms_tail){.group_bytes = group_bytes, .head = head};
+    ms_list_init(&tail->retained);
+}
+
+static void forget_all(struct ms_tail *tail)
+{
+    while (!ms_list_empty(&tail->retained)) {
+        struct ms_block *block = ms_list_entry(tail->retained.next, struct ms_block, node);
+        ms_list_remove(&block->node);
+        ms_block_unref(block);
+    }
+    ms_block_unref(tail->open);
+    tail->open = NULL;
+    tail->retained_bytes = tail->unwritten = 0;
+}
+
+void ms_tail_close(struct ms_tail *tail)
+{
+    if (!tail->retained.next) return; /* never opened */
+    forget_all(tail);
+    ms_block_unref(tail->spare);
+    tail->spare = NULL;
+}
+
+void ms_tail_reset(struct ms_tail *tail, uint64_t head)
+{
+    forget_all(tail);
+    tail->head = head;
+}
+
+static bool fits(const struct ms_tail *tail, size_t size)
+{
+    const struct ms_block *open = tail->open;
+    if (!open) return false;
+    size_t body = open->size - MS_GROUP_HEADER;
+    return open->size + size + MS_GROUP_ALIGN <= open->capacity && (body == 0 || body + size <= tail->group_bytes);
+}
+
+size_t ms_tail_cost(const struct ms_tail *tail, size_t size)
+{
+    return fits(tail, size) ? size : ms_group_size((uint32_t)size) + MS_GROUP_ALIGN;
+}
+
+static size_t usual_capacity(const struct ms_tail *tail)
+{
+    return MS_GROUP_HEADER + (size_t)tail->group_bytes + MS_GROUP_ALIGN;
+}
+
+/* Log bytes that the open block takes as it is. */
+static size_t open_bytes(const struct ms_block *open)
+{
+    return ms_group_size((uint32_t)(open->size - MS_GROUP_HEADER));
+}
+
+int ms_tail_reserve(struct ms_tail *tail, size_t size)
+{
+    if (fits(tail, size)) return 0;
+    struct ms_block *block = NULL;
+    if (size > tail->group_bytes) {
+        block = ms_block_new(MS_GROUP_HEADER + size + MS_GROUP_ALIGN);
+    } else {
+        block = tail->spare ? tail->spare : ms_block_new(usual_capacity(tail));
+        tail->spare = NULL;
+    }
+    if (!block) return MS_E_MEMORY;
+    if (!ms_tail_seal(tail)) ms_block_unref(tail->open); /* opened for something smaller that never came */
+    block->count = 0;
+    block->finished = block->want_sync = false;
+    block->size = MS_GROUP_HEADER;
+    block->first = tail->head + 1;
+    block->last = tail->head;
+    tail->open = block;
+    return 0;
+}
+
+uint8_t *ms_tail_append(struct ms_tail *tail, size_t size)
+{
+    struct ms_block *open = tail->open;
+    size_t before = open->count ? open_bytes(open) : 0;
+    uint8_t *at = open->data + open->size;
+    open->size += size;
+    open->count++;
+    open->last = ++tail->head;
+    size_t grown = open_bytes(open) - before;
+    tail->bytes += grown;
+    tail->unwritten += grown;
+    return at;
+}
+
+static void retain(struct ms_tail *tail, struct ms_block *block)
+{
+    block->end_bytes = tail->bytes;
+    ms_list_add_tail(&tail->retained, &block->node);
+    tail->retained_bytes += block->size;
+}
+
+struct ms_block *ms_tail_seal(struct ms_tail *tail)
+{
+    struct ms_block *block = tail->open;
+    if (!block || block->count == 0) return NULL;
+    tail->open = NULL;
+    block->body_size = (uint32_t)(block->size - MS_GROUP_HEADER);
+    block->size = open_bytes(block);
+    retain(tail, block);
+    return block;
+}
+
+void ms_tail_add_take(struct ms_tail *tail, struct ms_block *block)
+{
+    tail->bytes += block->size;
+    tail->unwritten += block->size;
+    tail->head = block->last;
+    retain(tail, block);
+}
+
+void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep)
+{
+    uint64_t unwritten = tail->open && tail->open->count ? open_bytes(tail->open) : 0;
+    for (struct ms_list *at = tail->retained.prev; at != &tail->retained; at = at->prev) {
+        struct ms_block *block = ms_list_entry(at, struct ms_block, node);
+        if (block->last <= lsn) break;
+        unwritten += block->size;
+    }
+    tail->unwritten = unwritten;
+    while (!ms_list_empty(&tail->retained) && tail->retained_bytes > keep) {
+        struct ms_block *block = ms_list_entry(tail->retained.next, struct ms_block, node);
+        if (block->last > lsn) break;
+        ms_list_remove(&block->node);
+        tail->retained_bytes -= block->size;
+        if (!tail->spare && block->capacity == usual_capacity(tail) && atomic_load(&block->references) == 1)
+            tail->spare = block; /* the next group is built in it */
+        else
+            ms_block_unref(block);
+    }
+}
+
+struct ms_block *ms_tail_find(const struct ms_tail *tail, uint64_t lsn)
+{
+    /* From the newest: a follower that keeps up asks for one of the last. */
+    for (struct ms_list *at = tail->retained.prev; at != &tail->retained; at = at->prev) {
+        struct ms_block *block = ms_list_entry(at, struct ms_block, node);
+        if (block->first == lsn) return block;
+        if (block->last < lsn) break;
+    }
+    return NULL;
+}
