@@ -39,9 +39,11 @@ FILES_HDR := $(sort $(wildcard plugins/standalone/rocketmq/*.h))
 
 SHARED   := $(BUILD)/libmetasync.so.$(SOVERSION)
 PRIVATE  := $(BUILD)/libmetasync-private.so
+BINARIES := $(BUILD)/metasyncd $(BUILD)/metasyncctl
+EXAMPLE  := $(BUILD)/example
 
 .PHONY: all
-all: $(SHARED) ## build library, metasyncd, metasyncctl and the example host
+all: $(SHARED) $(BINARIES) $(EXAMPLE) ## build library, metasyncd, metasyncctl and the example host
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -59,6 +61,11 @@ $(SHARED): $(CORE_OBJ) $(BUILD)/exports.map
 	    $(CORE_OBJ) $(LIBS) -o $@
 	@ln -sf libmetasync.so.$(SOVERSION) $(BUILD)/libmetasync.so
 
+# A host as others would write one: the public header, the public library.
+$(EXAMPLE): core/example/example.c core/metasync.h $(SHARED)
+	@echo "LINK  $@"
+	@$(CC) $(CFLAGS) -Icore $< $(LDFLAGS) -L$(BUILD) -lmetasync -Wl,-rpath,'$$ORIGIN' -o $@
+
 # ---- the library for specs: the same objects with every symbol visible, and their declarations for LuaJIT ----------------
 
 $(BUILD)/cdef.h: spec/support/cdef.lua $(CORE_HDR) $(FILES_HDR)
@@ -75,4 +82,103 @@ $(PRIVATE): $(CORE_OBJ) $(FILES_OBJ) $(SPEC_OBJ)
 	@echo "LINK  $@"
 	@$(CC) -shared -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(FILES_OBJ) $(SPEC_OBJ) $(LIBS) -o $@
 
--include $(CORE_OBJ:.o=.d) $(FILES_OBJ:.o=.d) $(SPEC_OBJ:.o=.d)
+.PHONY: private
+private: $(PRIVATE) ## build the library that specs load (VARIANT=asan, tsan: with sanitizers)
+
+# C programs among the specs: many threads on the public API, for the sanitizers.
+SPEC_C := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard spec/c/*.c)))
+
+$(SPEC_C): $(BUILD)/%: $(BUILD)/%.o $(CORE_OBJ)
+	@echo "LINK  $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+
+.PHONY: spec-c
+spec-c: $(SPEC_C)
+
+-include plugins/standalone/standalone.mk
+-include bench/bench.mk
+-include spec/fuzz/fuzz.mk
+-include $(CORE_OBJ:.o=.d) $(FILES_OBJ:.o=.d) $(SPEC_OBJ:.o=.d) $(SPEC_C:=.d)
+
+# ---- tests ---------------------------------------------------------------------------------------------------------------
+
+# Never an inherited jobserver: the runner starts makes of its own, one after the other.
+RUN := env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua
+
+.PHONY: check layers lint asan tsan soak
+check: ## run all tests; STEPS="unit sim" runs some, SPEC=path one file
+	@$(RUN) $(STEPS)
+
+layers: ## check the direction of #includes
+	@luajit spec/support/layers.lua .
+
+lint: ## luacheck, and the rules that a compiler does not check
+	@luacheck --quiet .
+	@luajit spec/support/lint.lua .
+
+asan: ## unit and simulator specs and C programs under AddressSanitizer and UBSan
+	@$(RUN) asan
+
+tsan: ## C programs with threads under ThreadSanitizer
+	@$(RUN) tsan
+
+soak: ## simulator specs over and over with new seeds; MINUTES=10
+	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua soak
+
+C_FILES := $(shell find core plugins spec bench -name '*.[ch]' 2>/dev/null)
+
+.PHONY: format
+format: ## clang-format all C files
+	@clang-format -i $(C_FILES)
+
+# ---- tools, installing, cleaning -----------------------------------------------------------------------------------------
+
+PACKAGES := gcc libc6-dev make pkg-config luajit libluajit-5.1-dev libevent-dev libjansson-dev libxxhash-dev libssl-dev \
+    lua-busted lua-check clang libclang-rt-14-dev llvm clang-format valgrind redis-server procps
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: deps
+deps: ## install what building and testing need (Debian 12; asks nothing; as root or with sudo)
+	@missing=""; for p in $(PACKAGES); do \
+	    [ "$$(dpkg-query -W -f='$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+	    echo "deps: installing$$missing"; \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    $(SUDO) apt-get -q update && $(SUDO) -E apt-get -q install -y --no-install-recommends $$missing || exit 1; \
+	    case "$$missing" in *redis-server*) $(SUDO) service redis-server stop >/dev/null 2>&1 || true;; esac; \
+	fi
+
+define PC_FILE
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+includedir=$${prefix}/include
+
+Name: metasync
+Description: Replicates a message broker's metadata from a leader to its followers
+Version: $(VERSION)
+Libs: -L$${libdir} -lmetasync
+Cflags: -I$${includedir}
+endef
+export PC_FILE
+
+.PHONY: install uninstall
+install: all ## install library, header, metasync.pc and binaries below PREFIX (/usr/local)
+	@install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
+	@install -m 644 $(SHARED) $(DESTDIR)$(PREFIX)/lib/
+	@ln -sf libmetasync.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libmetasync.so
+	@install -m 644 core/metasync.h $(DESTDIR)$(PREFIX)/include/
+	@echo "$$PC_FILE" > $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc
+	@install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
+	@[ -n "$(DESTDIR)" ] || $(SUDO) ldconfig
+
+uninstall: ## remove what install put there
+	@rm -f $(DESTDIR)$(PREFIX)/lib/libmetasync.so $(DESTDIR)$(PREFIX)/lib/libmetasync.so.$(SOVERSION) \
+	    $(DESTDIR)$(PREFIX)/include/metasync.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc \
+	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(BINARIES)))
+
+.PHONY: clean help
+clean: ## remove build/
+	@rm -rf build
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | grep -v '\.d:' | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18

@@ -41,8 +41,8 @@ local THUNK = {
 local function write_source(path)
     local f = assert(io.open(path, "w"))
     -- System headers come first: they must not see the two macros.
-    for _, name in ipairs { "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "strings", "pthread", "time",
-        "errno", "inttypes", "limits", "unistd", "fcntl", "jansson", "sys/socket", "sys/types", "netinet/in", "sys/uio" } do
+    for _, name in ipairs { "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "strings", "pthread",
+        "time", "errno", "inttypes", "limits", "unistd", "fcntl", "jansson", "sys/socket", "sys/types", "netinet/in", "sys/uio" } do
         f:write(("#include <%s.h>\n"):format(name))
     end
     f:write("#define static\n#define inline\n")
@@ -53,11 +53,10 @@ end
 -- The lines that came from the project (its paths are relative), and the integer macros among them.
 local function read_own_lines(path)
     local pipe = assert(io.popen(cc .. " -std=gnu11 -D_GNU_SOURCE -I. -E -dD " .. path))
-    local own, lines, macros, file = false, {}, {}, nil
+    local own, lines, macros = false, {}, {}
     for line in pipe:lines() do
-        local marker = line:match('^# %d+ "([^"]*)"')
-        if marker then
-            file = marker
+        local file = line:match('^# %d+ "([^"]*)"')
+        if file then
             own = not file:match("^[/<]") and file ~= path
         elseif own and line:match("^#define") then
             local name, value = line:match("^#define (MS_%w+) (%-?%d%w*)$")
