@@ -1,0 +1,185 @@
+-- Runs all tests of the project, or the steps that are named:
+--
+--     luajit spec/run.lua [STEP...]            the same as `make check STEPS="STEP..."`
+--     SPEC=spec/unit/x_spec.lua make check     one spec file
+--
+-- Every step writes to build/check/STEP.log. A step that fails does not stop the others; what failed is printed. The last
+-- line says `N passed, N failed`: each test of a spec file counts, every other step counts once. The exit status is 0 only
+-- if something ran and nothing failed.
+local ffi = require "ffi"
+
+ffi.cdef "struct run_time { int64_t seconds; long nanoseconds; }; int clock_gettime(int clock, struct run_time *now);"
+
+local LOGS = "build/check"
+local MAKE = "make --no-print-directory -j2 "
+
+local passed, failed, pending = 0, 0, 0
+
+local function now()
+    local t = ffi.new("struct run_time[1]")
+    ffi.C.clock_gettime(1, t)
+    return tonumber(t[0].seconds) + tonumber(t[0].nanoseconds) / 1e9
+end
+
+local function say(format, ...)
+    io.write(format:format(...), "\n")
+    io.flush()
+end
+
+-- Runs a shell command with its output in a log, at most `seconds` long; the command's children end with it.
+local function run(command, log, seconds)
+    local status = os.execute(("timeout -k 10 %d sh -c '%s' >'%s' 2>&1 </dev/null"):format(seconds, command:gsub("'", "'\\''"), log))
+    return status == 0
+end
+
+local function read(path)
+    local file = io.open(path)
+    if not file then return nil end
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+local function lines_of(command)
+    local list = {}
+    local pipe = io.popen(command)
+    for line in pipe:lines() do list[#list + 1] = line end
+    pipe:close()
+    return list
+end
+
+-- The end of a log, indented.
+local function show(log)
+    for _, line in ipairs(lines_of("tail -n 150 '" .. log .. "'")) do say("    %s", line) end
+end
+
+-- ---- kinds of work: each counts what it ran and returns whether all of it passed ----------------------------------------
+
+local function count(ok)
+    if ok then passed = passed + 1 else failed = failed + 1 end
+    return ok
+end
+
+-- One command, counted once.
+local function command(name, text, seconds)
+    local log = ("%s/%s.log"):format(LOGS, name)
+    local ok = run(text, log, seconds or 300)
+    if not ok then
+        say("FAILED %s: %s", name, text)
+        show(log)
+    end
+    return count(ok)
+end
+
+-- One spec file in a process of its own, so that a crash costs one file.
+local function spec_file(name, path, prefix, seconds)
+    local report = LOGS .. "/report"
+    local log = ("%s/%s-%s.log"):format(LOGS, name, path:match("([^/]*)%.lua$"))
+    os.remove(report)
+    local text = ("%s MS_REPORT=%s busted --lua=luajit -o spec/support/report.lua %s"):format(prefix, report, path)
+    local ended_well = run(text, log, seconds)
+    local good, bad, open = (read(report) or ""):match("^(%d+) (%d+) (%d+)")
+    good, bad, open = tonumber(good or 0), tonumber(bad or 0), tonumber(open or 0)
+    if not ended_well and bad == 0 then bad = 1 end -- a crash, a time-out, or an error outside of the tests
+    if good + bad + open == 0 then bad = 1 end      -- a spec file without tests is a mistake
+    passed, failed, pending = passed + good, failed + bad, pending + open
+    if bad > 0 then
+        say("FAILED %s (%d failed): %s", path, bad, text)
+        show(log)
+    end
+    return bad == 0
+end
+
+local function spec_folder(name, folder, prefix, seconds)
+    local ok = true
+    for _, path in ipairs(lines_of(("find %s -name '*_spec.lua' 2>/dev/null | LC_ALL=C sort"):format(folder))) do
+        ok = spec_file(name, path, prefix or "", seconds or 300) and ok
+    end
+    return ok
+end
+
+-- ---- sanitizers -------------------------------------------------------------------------------------------------------
+
+-- AddressSanitizer must be first in the process; LuaJIT itself is not instrumented, and its memory is not to be searched for
+-- leaks (specs compare ms_mem_live instead).
+local function asan_prefix()
+    local library = lines_of("gcc -print-file-name=libasan.so")[1]
+    return ("LD_PRELOAD=%s ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 MS_LIB=build/asan/libmetasync-private.so")
+        :format(library)
+end
+
+-- ThreadSanitizer wants its address ranges, which a randomized layout may take.
+local function tsan_prefix()
+    return os.execute("setarch -R true 2>/dev/null") == 0 and "setarch -R " or ""
+end
+
+local function c_programs(variant, prefix)
+    if not command(variant .. "-build-c", MAKE .. "VARIANT=" .. variant .. " spec-c", 600) then return false end
+    local ok = true
+    for _, path in ipairs(lines_of("find spec/c -name '*.c' 2>/dev/null | LC_ALL=C sort")) do
+        local name = path:match("([^/]*)%.c$")
+        ok = command(variant .. "-" .. name, ("%sbuild/%s/spec/c/%s"):format(prefix or "", variant, name), 300) and ok
+    end
+    return ok
+end
+
+-- ---- the steps, in their order ------------------------------------------------------------------------------------------
+
+local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "example", "fuzz", "asan", "tsan" }
+
+local STEPS = {
+    layers = function() return command("layers", "make --no-print-directory layers") end,
+    build = function() return command("build", MAKE .. "all private", 600) end,
+    lint = function() return command("lint", "make --no-print-directory lint") end,
+    unit = function() return spec_folder("unit", "spec/unit") end,
+    sim = function() return spec_folder("sim", "spec/sim") end,
+    policy = function() return spec_folder("policy", "spec/policy") end,
+    e2e = function() return spec_folder("e2e", "spec/e2e") end,
+    regress = function() return spec_folder("regress", "spec/regress") end,
+    example = function() return command("example", "build/release/example", 60) end,
+    fuzz = function() return command("fuzz", MAKE .. "fuzz", 300) end,
+    asan = function()
+        local ok = command("asan-build", MAKE .. "VARIANT=asan private", 600)
+        ok = ok and spec_folder("asan", "spec/unit", asan_prefix())
+        ok = spec_folder("asan", "spec/sim", asan_prefix()) and ok
+        return c_programs("asan") and ok
+    end,
+    tsan = function() return c_programs("tsan", tsan_prefix()) end,
+    soak = function()
+        local deadline, round = now() + 60 * (tonumber(os.getenv("MINUTES")) or 10), 0
+        repeat
+            round = round + 1
+            if not spec_folder("soak", "spec/sim", ("MS_SEED=%d"):format(os.time() * 1000 + round), 1200) then return false end
+        until now() > deadline
+        return true
+    end,
+}
+
+local function wanted_steps()
+    local spec = os.getenv("SPEC")
+    if spec and spec ~= "" then
+        STEPS.spec = function() return spec_file("spec", spec, "MS_SLOW=1", 600) end
+        return { "build", "spec" }
+    end
+    return #arg > 0 and arg or ORDER
+end
+
+os.execute("mkdir -p " .. LOGS)
+local begin = now()
+for _, name in ipairs(wanted_steps()) do
+    local step = STEPS[name]
+    if not step then
+        say("unknown step %s; there are: %s", name, table.concat(ORDER, " "))
+        os.exit(2)
+    end
+    local from, good, bad = now(), passed, failed
+    local ok = step()
+    say("%-8s %-6s %6.1f s   %d passed, %d failed", name, ok and "ok" or "FAILED", now() - from, passed - good, failed - bad)
+end
+say("all steps %.1f s, logs in %s", now() - begin, LOGS)
+if passed + failed == 0 then
+    say("nothing ran")
+    failed = 1
+end
+say(pending > 0 and "%d passed, %d failed, %d skipped" or "%d passed, %d failed", passed, failed, pending)
+os.exit(failed == 0 and 0 or 1)
