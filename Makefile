@@ -74,7 +74,7 @@ $(BUILD)/cdef.h: spec/support/cdef.lua $(CORE_HDR) $(FILES_HDR)
 	@luajit spec/support/cdef.lua "$(CC)" $@ $(BUILD)/inline.c $(CORE_HDR) $(FILES_HDR)
 
 $(BUILD)/inline.o: $(BUILD)/cdef.h
-	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -I. -c $(BUILD)/inline.c -o $@
+	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -w -I. -c $(BUILD)/inline.c -o $@
 
 SPEC_OBJ := $(BUILD)/spec/support/thunk.o $(BUILD)/inline.o
 

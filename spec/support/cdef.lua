@@ -21,6 +21,9 @@ local PRELUDE = {
     "struct timespec { int64_t tv_sec; long tv_nsec; };", "struct timeval { int64_t tv_sec; long tv_usec; };",
     "typedef unsigned long pthread_t;", "typedef union { char size[40]; long align; } pthread_mutex_t;",
     "typedef union { char size[48]; long long align; } pthread_cond_t;", "typedef unsigned pthread_key_t;",
+    "typedef bool atomic_bool; typedef int atomic_int; typedef unsigned atomic_uint; typedef size_t atomic_size_t;",
+    "typedef long atomic_long; typedef unsigned long atomic_ulong; typedef int64_t atomic_llong;",
+    "typedef uint64_t atomic_uint_fast64_t; typedef int64_t atomic_int_fast64_t; typedef uint64_t atomic_ullong;",
     "struct sockaddr;", "struct sockaddr_storage { unsigned short ss_family; char size[118]; unsigned long align; };",
     "typedef struct json_t json_t;", "typedef struct lua_State lua_State;", "typedef struct spec_FILE FILE;",
 }
