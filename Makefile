@@ -143,8 +143,8 @@ deps: ## install what building and testing need (Debian 12; asks nothing; as roo
 	    [ "$$(dpkg-query -W -f='$${db:Status-Status}' $$p 2>/dev/null)" = installed ] || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	    echo "deps: installing$$missing"; \
-	    export DEBIAN_FRONTEND=noninteractive; \
-	    $(SUDO) apt-get -q update && $(SUDO) -E apt-get -q install -y --no-install-recommends $$missing || exit 1; \
+	    $(SUDO) apt-get -q update </dev/null && \
+	    $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $$missing </dev/null || exit 1; \
 	    case "$$missing" in *redis-server*) $(SUDO) service redis-server stop >/dev/null 2>&1 || true;; esac; \
 	fi
 
