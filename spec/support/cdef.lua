@@ -25,6 +25,7 @@ local PRELUDE = {
     "typedef long atomic_long; typedef unsigned long atomic_ulong; typedef int64_t atomic_llong;",
     "typedef uint64_t atomic_uint_fast64_t; typedef int64_t atomic_int_fast64_t; typedef uint64_t atomic_ullong;",
     "struct sockaddr;", "struct sockaddr_storage { unsigned short ss_family; char size[118]; unsigned long align; };",
+    "struct event { uint64_t opaque[16]; };",
     "typedef struct json_t json_t;", "typedef struct lua_State lua_State;", "typedef struct spec_FILE FILE;",
 }
 
