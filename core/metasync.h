@@ -174,7 +174,7 @@ struct ms_policy {
     uint32_t host_queue_bytes;   /* changes queued for the host's callback; beyond, it gets a FULL batch anew [16 MiB] */
     uint32_t key_max;            /* bytes, <= 65535 [4096] */
     uint32_t value_max;          /* bytes, <= 64 MiB [4 MiB] */
-    uint32_t batch_max;          /* bytes of one atomic batch, <= 64 MiB [1 MiB] */
+    uint32_t batch_max;          /* bytes of one atomic batch (the lock is held for it), <= 64 MiB [256 KiB] */
     uint32_t table_count;        /* used entries of tables [0] */
     struct ms_table_policy tables[MS_POLICY_TABLES_MAX];
 };

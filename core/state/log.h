@@ -64,12 +64,15 @@ uint64_t ms_log_bytes(const struct ms_log *log);   /* of groups in all segments 
 
 /* ---- preparing a segment (zero-filling) --------------------------------------------------------------------------- */
 
+enum { MS_LOG_WHY = 256 };
+
 struct ms_prepare_job {
     struct ms_fs *fs;
     char path[MS_PATH_MAX], dir[MS_PATH_MAX];
     uint64_t number, size;
     struct ms_file *file;
     int rc;
+    char why[MS_LOG_WHY]; /* the message of rc: run and end are on different threads */
 };
 
 /* true and a job if a spare segment is wanted: none is prepared, or room for `largest` bytes is missing. false also when
@@ -88,6 +91,7 @@ struct ms_sync_job {
     uint32_t count;
     uint64_t lsn; /* everything up to it is synced if rc is 0 */
     int rc;
+    char why[MS_LOG_WHY];
 };
 
 /* true and a job if something is written that is not synced and no job is under way. */
@@ -106,15 +110,17 @@ int ms_log_trim(struct ms_log *log, uint64_t lsn, uint64_t keep_bytes);
 struct ms_log_reader; /* log_reader.c */
 
 /* A reader that gives the groups of dir from the one that starts at lsn `from`. MS_E_NOT_FOUND if the log starts later or no
- * group starts there. May be used while a writer appends to and trims the same directory. from = 0: the oldest group. */
+ * group starts there; the lsn behind the last group is fine, it may be written later. from = 0: the oldest group, of an empty log the
+ * first one that will be written. May be used while a writer appends to and trims the same directory. dir is copied. */
 int ms_log_reader_open(struct ms_fs *fs, const char *dir, uint64_t from, struct ms_log_reader **reader);
 
-/* 1 and the next group as a block (one reference, the caller's) if it ends at or before `limit`; 0 if there is none yet;
- * MS_E_DAMAGED with file and offset for a bad group at or before limit; MS_E_NOT_FOUND if it was trimmed away. */
+/* 1 and the next group as a block (one reference, the caller's) if it ends at or before `limit`; 0 if there is none yet.
+ * limit is an lsn up to which the caller knows that the log is written: MS_E_DAMAGED with file and offset if a group at or before it is
+ * bad or missing, MS_E_NOT_FOUND if it was trimmed away. UINT64_MAX = not known: then 0 where the log ends. */
 int ms_log_reader_next(struct ms_log_reader *reader, uint64_t limit, struct ms_block **block);
 
 /* File and offset of the group given last, for messages and `metasyncctl log`. */
-void ms_log_reader_place(const struct ms_log_reader *reader, const char **path, uint64_t *offset);
+void ms_log_reader_place(const struct ms_log_reader *reader, const char **path, uint64_t *offset); /* path is the reader's */
 void ms_log_reader_close(struct ms_log_reader *reader); /* NULL is allowed */
 
 /* The oldest lsn in dir, 0 if there is none. */

@@ -57,7 +57,8 @@ struct ms_engine {
     int result;              /* of the last lead/promote/follow: 0 under way or done, else MS_E_* */
     char reason[128];        /* why the role is what it is */
     struct ms_epoch opening; /* the epoch whose record is being synced */
-    uint64_t opening_lsn;
+    uint64_t opening_lsn;    /* 0 = its record is not appended yet */
+    uint64_t led;            /* id of the last epoch that this node opened itself */
     struct ms_epoch highest; /* the highest epoch that any peer has shown */
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
     bool unfinished;         /* its last verdict asked for a bootstrap that is not complete: not promotable */
@@ -70,16 +71,16 @@ struct ms_engine {
     uint64_t log_first;      /* oldest lsn on disk */
     uint64_t room_end;       /* tail.bytes may grow to this */
     int room_error;          /* why there is no more: 0 = being prepared, MS_E_NO_SPACE */
-    bool reserving, sync_wanted, syncing, in_sync_lost;
+    bool reserving, sync_wanted, syncing;
     uint64_t sync_at;        /* background sync due, 0 = nothing unsynced */
-    uint64_t room_retry_at;
+    uint64_t room_retry_at, room_asked; /* room_asked: tail.bytes when more was asked for last */
     uint64_t log_bytes_at_snapshot; /* tail.bytes at the last snapshot */
-    uint64_t oldest_pin;
 
     /* marks, snapshots, buffers: due times, 0 = not due */
     uint64_t mark_at, snapshot_at, flush_at[MS_TABLES_MAX];
     bool snapshotting;
-    uint64_t snapshot_started, snapshot_end; /* of the newest finished one */
+    uint64_t snapshot_started;             /* content_version when the one under way was started */
+    uint64_t snapshot_end, snapshot_bytes; /* of the newest finished one */
     struct ms_table_policy table_policy[MS_TABLES_MAX]; /* by table id */
 
     /* links and peers */
@@ -94,6 +95,7 @@ struct ms_engine {
         char address[MS_ADDRESS_MAX];
         uint64_t link;       /* 0 = none */
         bool paused, adopt, refused_logged;
+        bool switching;      /* stage_commit is under way, whatever the state is */
         uint64_t retry_at, backoff_us, heard, spoken;
         uint64_t progress;   /* position or offset at the last connect: back-off is reset when it moved */
         uint64_t leader_head, leader_time_us, leader_node;
@@ -165,7 +167,8 @@ void ms_engine_pump(struct ms_engine *engine); /* something was appended: seal, 
 void ms_engine_tick(struct ms_engine *engine);
 void ms_engine_written(struct ms_engine *engine, uint64_t lsn, int err);
 void ms_engine_synced(struct ms_engine *engine, uint64_t lsn, int err);
-void ms_engine_room(struct ms_engine *engine, uint64_t room_after_written, int err); /* ms_log_room, beyond what is written */
+void ms_engine_room(struct ms_engine *engine, uint64_t room_after_written, int err); /* ms_log_room(log, ms_policy_largest_group()) now;
+                                                      err: NO_SPACE if no more can be prepared (disk full, log_max_bytes) */
 void ms_engine_trimmed(struct ms_engine *engine, uint64_t first);
 void ms_engine_read(struct ms_engine *engine, uint64_t link, struct ms_block *const *blocks, size_t count, int err);
 void ms_engine_archived(struct ms_engine *engine, int err);
@@ -175,6 +178,7 @@ void ms_engine_archived(struct ms_engine *engine, int err);
  *      { copy_log [io], once the engine's `written` has reached the end }*; finish [io]; ms_engine_snapshot_made [lock]
  * and breaks off (made with an error) when a step fails; the tables may have been replaced in between: MS_E_AGAIN. -------- */
 
+int ms_engine_snapshot_now(struct ms_engine *engine); /* 0 = one is being made (also if it was already) */
 int ms_engine_snapshot_start(struct ms_engine *engine, struct ms_snapshot_writer *writer);
 int ms_engine_snapshot_walk(struct ms_engine *engine, struct ms_snapshot_writer *writer, size_t bytes);
 int ms_engine_snapshot_cut(struct ms_engine *engine, struct ms_snapshot_writer *writer);
@@ -185,7 +189,8 @@ void ms_engine_snapshot_made(struct ms_engine *engine, uint64_t end, uint64_t si
 void ms_engine_snapshot_data(struct ms_engine *engine, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_bytes groups,
                              bool eof, uint64_t end, int err);
 
-/* log: the new generation's log is empty, continues after `end`. */
+/* stage_commit is done: the live generation is the staged one, its log is empty and continues after `end`. The implementation
+ * reports the new log's room with ms_engine_room right after. */
 void ms_engine_staged(struct ms_engine *engine, uint64_t end, int err);
 
 /* ---- inputs: links -------------------------------------------------------------------------------------------------- */

@@ -22,11 +22,15 @@ struct ms_io_ops {
     void (*log_write)(struct ms_io *io, struct ms_block *block); /* -> ms_engine_written */
     void (*log_sync)(struct ms_io *io);                          /* all that log_write was given before -> ms_engine_synced */
     void (*log_reserve)(struct ms_io *io);                       /* prepare more room if possible -> ms_engine_room */
-    void (*log_trim)(struct ms_io *io, uint64_t lsn, uint64_t keep_bytes); /* ms_log_trim, ms_snapshot_prune -> ms_engine_trimmed */
+    void (*log_trim)(struct ms_io *io, uint64_t pin, uint64_t keep_bytes); /* prune snapshots to policy.snapshot_keep, none that ends
+                                                                    at or after pin; then ms_log_trim, no further than the oldest kept
+                                                                    snapshot's end and pin (no snapshot: not at all)
+                                                                    -> ms_engine_trimmed */
     void (*log_read)(struct ms_io *io, uint64_t link, uint64_t from, uint64_t limit); /* ~window bytes -> ms_engine_read */
 
     void (*snapshot_make)(struct ms_io *io);                     /* see ms_engine_snapshot_* -> ms_engine_snapshot_made */
-    void (*snapshot_read)(struct ms_io *io, uint64_t link, uint64_t snapshot, uint64_t offset); /* -> ms_engine_snapshot_data */
+    void (*snapshot_read)(struct ms_io *io, uint64_t link, uint64_t snapshot, uint64_t offset); /* snapshot 0: the one being made,
+                                                                    else the newest; a piece of <= 64 KiB -> ms_engine_snapshot_data */
 
     void (*stage_begin)(struct ms_io *io);                       /* an empty next generation; failures show at stage_commit */
     void (*stage_write)(struct ms_io *io, struct ms_bytes groups); /* appends to its snapshot file */
@@ -44,7 +48,8 @@ struct ms_io_ops {
     void (*changed)(struct ms_io *io);                           /* positions, role or room moved: wake who waits */
     void (*role)(struct ms_io *io, int role, const char *reason); /* reason is copied */
     void (*applied)(struct ms_io *io, struct ms_block *block);   /* a follower folded it: for the host's queue */
-    void (*replaced)(struct ms_io *io);                          /* all tables were replaced: the host needs FULL batches */
+    void (*replaced)(struct ms_io *io, struct ms_store *old);    /* all tables were replaced: the host needs FULL batches. `old` (taken:
+                                                                    close and ms_release it, without the lock) held the former content */
     void (*log_line)(struct ms_io *io, int severity, const char *line); /* copied */
 };
 

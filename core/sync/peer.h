@@ -23,11 +23,13 @@ struct ms_peer {
     char name[64], address[64];
     uint64_t next;         /* STREAM: next lsn to send */
     bool reading;          /* a log_read or snapshot_read is under way */
-    uint64_t snapshot, offset, pin; /* SNAPSHOT */
+    uint64_t snapshot, offset, pin; /* SNAPSHOT: id (0 = not chosen yet), file offset, see above */
+    bool began, ended;     /* SNAPSHOT: its BEGIN, END was sent */
+    uint64_t poll_at;      /* SNAPSHOT: ask for the next piece then, 0 = not waiting */
     uint64_t sent_bytes, unsent; /* unsent: bytes handed to io->send and not reported as gone */
     uint64_t durable, applied, host_applied; /* its acks */
     bool in_sync;
-    uint64_t lagging_since; /* monotonic time since its durable position was behind our synced one, 0 = not */
+    uint64_t target, lagging_since; /* what we had synced at that monotonic time and it has not made durable yet */
     uint64_t heard, spoken; /* monotonic times of the last frame in, out */
 };
 

@@ -1,0 +1,441 @@
+/* Writing on the leader (promises 1 to 3). Every refusal comes before the append: memory, room and replicas are checked first; the
+ * append and the table's change then can't fail. */
+#include "inside.h"
+
+#include <stdio.h>
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+
+static int check_role(const struct ms_engine *e)
+{
+    if (e->role == MS_ROLE_LEADER) return 0;
+    if (e->log_error && e->policy.on_log_failure == MS_ON_LOG_FAILURE_PASS) return MS_LOCAL;
+    if (e->log_error) return ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
+    return ms_fail(MS_E_NOT_LEADER, "this node is %s, not leader: %s", ms_role_name(e->role), e->reason);
+}
+
+static int check_entry(const struct ms_engine *e, const struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
+{
+    if (table->id == 0) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the adopted history; open it anew", table->name);
+    if (key.size == 0 || !key.data) return ms_fail(MS_E_INVALID, "table %s: an empty key", table->name);
+    if (key.size > e->policy.key_max)
+        return ms_fail(MS_E_LIMIT, "table %s: a key of %zu bytes, the limit is %u", table->name, key.size, e->policy.key_max);
+    if (!value.data) return 0;
+    if (value.size > e->policy.value_max)
+        return ms_fail(MS_E_LIMIT, "table %s: a value of %zu bytes, the limit is %u", table->name, value.size, e->policy.value_max);
+    if (table->type == MS_TYPE_INT64 && value.size != 8)
+        return ms_fail(MS_E_TYPE, "table %s holds int64 values, these are %zu bytes", table->name, value.size);
+    return 0;
+}
+
+static int check_replica(const struct ms_engine *e, int level)
+{
+    if (level < MS_LEVEL_REPLICA || e->policy.on_no_replica == MS_ON_NO_REPLICA_DEGRADE || ms_engine_any_in_sync(e)) return 0;
+    return ms_fail(MS_E_NO_REPLICA, "no follower is in sync");
+}
+
+int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin)
+{
+    if (e->log_error) return ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
+    if (e->tail.bytes + ms_tail_cost(&e->tail, size) + margin <= e->room_end) return 0;
+    if (e->room_error) return ms_fail(MS_E_NO_SPACE, "no space for the log");
+    ms_engine_ask_room(e);
+    return ms_fail(MS_E_AGAIN, "log space is being prepared");
+}
+
+static int check_tail(struct ms_engine *e, size_t size)
+{
+    if (e->tail.unwritten > e->policy.tail_bytes) return ms_fail(MS_E_AGAIN, "the log's writer is behind");
+    return ms_engine_room_for(e, size, MS_ROOM_MARGIN);
+}
+
+/* ---- unbuffered ------------------------------------------------------------------------------------------------------ */
+
+static void want_level(struct ms_engine *e, int level)
+{
+    if (level >= MS_LEVEL_DISK) e->sync_wanted = true;
+    if (level >= MS_LEVEL_REPLICA) e->tail.open->want_sync = true;
+}
+
+static void count_changes(struct ms_engine *e, uint64_t count)
+{
+    e->store->changes_since_mark += count;
+    if (e->store->changes_since_mark >= e->policy.mark_changes) (void)ms_engine_append_mark(e); /* no room: the timer tries again */
+}
+
+/* Appends one change for which everything is reserved, and makes it the table's. */
+static void append_change(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+                          struct ms_prepared *prepared)
+{
+    size_t size = ms_record_change_size(table->id, key, value);
+    uint8_t *at = ms_tail_append(&e->tail, size);
+    (void)ms_record_change_put(at, value.data ? MS_RECORD_PUT : MS_RECORD_DELETE, table->id, key, value);
+    ms_table_apply(table, key, key_hash, value, prepared);
+    e->store->applied = e->tail.head;
+}
+
+static int commit_logged(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+                         int level)
+{
+    size_t size = ms_record_change_size(table->id, key, value);
+    struct ms_prepared prepared;
+    int rc = check_replica(e, level);
+    if (!rc) rc = check_tail(e, size);
+    if (!rc) rc = ms_table_prepare(table, key, key_hash, value, &prepared);
+    if (rc) return rc;
+    rc = ms_tail_reserve(&e->tail, size);
+    if (rc) {
+        ms_prepared_abandon(&prepared);
+        return rc;
+    }
+    append_change(e, table, key, key_hash, value, &prepared);
+    want_level(e, level);
+    return 0;
+}
+
+/* ---- buffered -------------------------------------------------------------------------------------------------------- */
+
+static int commit_buffered(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
+{
+    const struct ms_table_policy *policy = &e->table_policy[table->id];
+    uint64_t dirty = ms_buffer_entries(table);
+    int rc = ms_buffer_put(table, key, key_hash, value);
+    if (rc) return rc;
+    uint64_t *due = &e->flush_at[table->id];
+    bool full = (policy->entries && ms_buffer_entries(table) >= policy->entries) || (policy->bytes && ms_buffer_bytes(table) >= policy->bytes);
+    if (ms_buffer_entries(table) == dirty) e->counters.coalesced++;
+    if (*due && !full) return 0;
+    uint64_t now = ms_now(e);
+    *due = full ? now : now + (uint64_t)policy->interval_ms * 1000;
+    ms_engine_wake(e, *due);
+    return 0;
+}
+
+/* Logs one key of the flushing set. */
+static int flush_one(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
+{
+    size_t size = ms_record_change_size(table->id, key, value);
+    int rc = check_tail(e, size);
+    if (!rc) rc = ms_tail_reserve(&e->tail, size);
+    if (rc) return rc;
+    uint8_t *at = ms_tail_append(&e->tail, size);
+    (void)ms_record_change_put(at, value.data ? MS_RECORD_PUT : MS_RECORD_DELETE, table->id, key, value);
+    ms_buffer_done(table);
+    e->store->applied = e->tail.head;
+    count_changes(e, 1);
+    return 0;
+}
+
+static int flush_table(struct ms_engine *e, struct ms_table_state *table, uint32_t *budget)
+{
+    struct ms_bytes key, value;
+    uint64_t key_hash;
+    ms_buffer_swap(table);
+    e->counters.flushes++;
+    while (*budget > 0 && ms_buffer_next(table, &key, &key_hash, &value)) {
+        int rc = flush_one(e, table, key, value);
+        if (rc) return rc;
+        --*budget;
+    }
+    return *budget == 0 && ms_buffer_entries(table) > 0;
+}
+
+int ms_engine_flush(struct ms_engine *e, struct ms_table_state *only, uint32_t max_entries)
+{
+    int rc = check_role(e);
+    if (rc) return rc;
+    for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
+        struct ms_table_state *table = e->store->tables[id];
+        if (!table || (only && table != only) || ms_buffer_entries(table) == 0) continue;
+        rc = flush_table(e, table, &max_entries);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* Each flush that is due logs at most this many keys per turn, so that the lock is not held long. */
+enum { FLUSH_SLICE = 512 };
+
+void ms_engine_flush_due(struct ms_engine *e, uint64_t now)
+{
+    if (e->role != MS_ROLE_LEADER) return;
+    bool flushed = false;
+    for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
+        if (!e->flush_at[id] || !e->store->tables[id]) continue;
+        if (now < e->flush_at[id]) {
+            ms_engine_wake(e, e->flush_at[id]);
+            continue;
+        }
+        uint32_t budget = FLUSH_SLICE;
+        int rc = flush_table(e, e->store->tables[id], &budget);
+        flushed = true;
+        if (rc == 0) { /* what came in meanwhile waits a full interval, counted from the planned time: no drift, no catching up */
+            uint64_t interval = (uint64_t)e->table_policy[id].interval_ms * 1000, next = e->flush_at[id] + interval;
+            e->flush_at[id] = ms_buffer_entries(e->store->tables[id]) ? (next > now ? next : now + interval) : 0;
+        } else {
+            e->flush_at[id] = rc > 0 ? now : now + 5000;
+        }
+        ms_engine_wake(e, e->flush_at[id]);
+    }
+    if (flushed) ms_engine_pump(e);
+}
+
+/* ---- the entry points ---------------------------------------------------------------------------------------------------- */
+
+int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+                     uint64_t *lsn, int *level)
+{
+    int rc = check_role(e);
+    if (!rc) rc = check_entry(e, table, key, value);
+    if (rc) return rc;
+    const struct ms_table_policy *policy = &e->table_policy[table->id];
+    if (policy->interval_ms) {
+        rc = commit_buffered(e, table, key, key_hash, value);
+        *lsn = e->tail.head;
+        *level = 0;
+        return rc;
+    }
+    if (!ms_bytes_equal(ms_table_get(table, key, key_hash), value)) {
+        rc = commit_logged(e, table, key, key_hash, value, policy->level);
+        if (rc) return rc;
+        *lsn = e->tail.head;
+        *level = policy->level;
+        count_changes(e, 1);
+        return 0;
+    }
+    *lsn = e->tail.head; /* an equal value logs nothing and waits for the head as of now */
+    *level = policy->level;
+    if (policy->level >= MS_LEVEL_DISK) e->sync_wanted = true;
+    return 0;
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------------------------- */
+
+static int check_batch(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, size_t *size, int *level)
+{
+    *size = 0;
+    *level = 0;
+    for (size_t i = 0; i < count; i++) {
+        int rc = check_entry(e, writes[i].table, writes[i].key, writes[i].value);
+        if (rc) return rc;
+        const struct ms_table_policy *policy = &e->table_policy[writes[i].table->id];
+        if (policy->interval_ms) continue;
+        *size += ms_record_change_size(writes[i].table->id, writes[i].key, writes[i].value);
+        if (policy->level > *level) *level = policy->level;
+        if (*size > e->policy.batch_max) return ms_fail(MS_E_LIMIT, "a batch of more than %u bytes", e->policy.batch_max);
+    }
+    int rc = check_replica(e, *level);
+    return rc || *size == 0 ? rc : check_tail(e, *size);
+}
+
+struct batch {
+    uint64_t *hashes;
+    struct ms_prepared *prepared;
+    bool *skip;
+    uint32_t *slots; /* a hash set of the writes seen: index + 1 */
+    size_t mask;
+};
+
+/* Whether a write of the same key was seen; remembers this one if not. */
+static bool seen(struct batch *batch, const struct ms_engine_write *writes, size_t i)
+{
+    for (size_t slot = batch->hashes[i] & batch->mask;; slot = (slot + 1) & batch->mask) {
+        uint32_t other = batch->slots[slot];
+        if (!other) {
+            batch->slots[slot] = (uint32_t)i + 1;
+            return false;
+        }
+        const struct ms_engine_write *a = &writes[other - 1], *b = &writes[i];
+        if (a->table == b->table && ms_bytes_equal(a->key, b->key)) return true;
+    }
+}
+
+static void batch_close(struct batch *batch, size_t count)
+{
+    for (size_t i = 0; batch->prepared && i < count; i++) ms_prepared_abandon(&batch->prepared[i]);
+    ms_release(batch->hashes);
+    ms_release(batch->prepared);
+    ms_release(batch->skip);
+    ms_release(batch->slots);
+}
+
+static int batch_memory(struct batch *batch, size_t count)
+{
+    size_t slots = 4;
+    while (slots < count * 2) slots *= 2;
+    batch->mask = slots - 1;
+    batch->hashes = ms_alloc_zero(count * sizeof *batch->hashes);
+    batch->prepared = ms_alloc_zero(count * sizeof *batch->prepared);
+    batch->skip = ms_alloc_zero(count * sizeof *batch->skip);
+    batch->slots = ms_alloc_zero(slots * sizeof *batch->slots);
+    return batch->hashes && batch->prepared && batch->skip && batch->slots ? 0 : MS_E_MEMORY;
+}
+
+/* Takes the memory that the batch will need: after this nothing can fail. From the last write to the first, since the last one
+ * of a key wins and earlier ones are left out. */
+static int batch_prepare(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, struct batch *batch)
+{
+    int rc = batch_memory(batch, count);
+    for (size_t i = count; i-- > 0 && !rc;) {
+        const struct ms_engine_write *write = &writes[i];
+        batch->hashes[i] = ms_key_hash(write->key);
+        batch->skip[i] = e->table_policy[write->table->id].interval_ms || seen(batch, writes, i) ||
+                         ms_bytes_equal(ms_table_get(write->table, write->key, batch->hashes[i]), write->value);
+        if (!batch->skip[i]) rc = ms_table_prepare(write->table, write->key, batch->hashes[i], write->value, &batch->prepared[i]);
+    }
+    return rc;
+}
+
+/* Buffered writes of a batch join their buffers one by one; the first refusal (memory) ends the batch before anything is logged. */
+static int batch_buffered(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, const struct batch *batch)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!e->table_policy[writes[i].table->id].interval_ms) continue;
+        int rc = commit_buffered(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static void batch_append(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, struct batch *batch, int level)
+{
+    uint64_t changes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (batch->skip[i]) continue;
+        append_change(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value, &batch->prepared[i]);
+        changes++;
+    }
+    if (changes) {
+        want_level(e, level);
+        count_changes(e, changes);
+    } else if (level >= MS_LEVEL_DISK) {
+        e->sync_wanted = true;
+    }
+}
+
+int ms_engine_commit_batch(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level)
+{
+    size_t size;
+    struct batch batch = {0};
+    int rc = check_role(e);
+    if (!rc) rc = check_batch(e, writes, count, &size, level);
+    if (rc) return rc;
+    rc = batch_prepare(e, writes, count, &batch);
+    if (!rc && size > 0) rc = ms_tail_reserve(&e->tail, size); /* all of it fits into one group */
+    if (!rc) rc = batch_buffered(e, writes, count, &batch);
+    if (!rc) {
+        batch_append(e, writes, count, &batch, *level);
+        *lsn = e->tail.head;
+    }
+    batch_close(&batch, count);
+    return rc;
+}
+
+/* ---- the engine's own records, tables ---------------------------------------------------------------------------------------- */
+
+int ms_engine_append(struct ms_engine *e, uint8_t type, struct ms_bytes payload)
+{
+    size_t size = 1 + ms_varint_size(payload.size) + payload.size;
+    int rc = ms_engine_room_for(e, size, 0);
+    if (!rc) rc = ms_tail_reserve(&e->tail, size);
+    if (rc) return rc;
+    uint8_t *at = ms_tail_append(&e->tail, size);
+    *at++ = type;
+    at = ms_varint_put(at, payload.size);
+    memcpy(at, payload.data, payload.size);
+    e->store->applied = e->tail.head;
+    return 0;
+}
+
+int ms_engine_append_mark(struct ms_engine *e)
+{
+    struct ms_buf payload;
+    ms_buf_init(&payload);
+    ms_store_mark(e->store, &payload);
+    int rc = payload.failed ? MS_E_MEMORY : ms_engine_append(e, MS_RECORD_MARK, ms_buf_bytes(&payload));
+    ms_buf_close(&payload);
+    if (rc) return rc;
+    e->store->changes_since_mark = 0;
+    e->mark_at = 0;
+    return 0;
+}
+
+static int define_table(struct ms_engine *e, const char *name, int type, struct ms_table_state **table)
+{
+    uint32_t id = 1;
+    while (id < MS_TABLES_MAX && e->store->tables[id]) id++;
+    if (id == MS_TABLES_MAX) return ms_fail(MS_E_LIMIT, "table %s would be number %d", name, MS_TABLES_MAX);
+    uint8_t head[MS_VARINT_MAX + 1];
+    uint8_t *end = ms_varint_put(head, id);
+    *end++ = (uint8_t)type;
+    struct ms_buf payload;
+    ms_buf_init(&payload);
+    ms_buf_add(&payload, head, (size_t)(end - head));
+    ms_buf_add(&payload, name, strlen(name));
+    int rc = payload.failed ? MS_E_MEMORY : ms_engine_room_for(e, payload.size + 8, MS_ROOM_MARGIN);
+    if (!rc) rc = ms_tail_reserve(&e->tail, payload.size + 8);
+    if (!rc) rc = ms_store_define(e->store, id, (uint8_t)type, ms_str(name));
+    if (!rc) rc = ms_engine_append(e, MS_RECORD_TABLE, ms_buf_bytes(&payload)); /* can't fail: reserved */
+    ms_buf_close(&payload);
+    if (rc) return rc;
+    e->table_policy[id] = ms_policy_table(&e->policy, name);
+    e->flush_at[id] = 0;
+    *table = e->store->tables[id];
+    return 0;
+}
+
+static int check_name(const char *name)
+{
+    size_t size = strlen(name);
+    if (size == 0 || size > MS_TABLE_NAME_MAX) return ms_fail(MS_E_INVALID, "a table name has 1..%d bytes, not %zu", MS_TABLE_NAME_MAX, size);
+    for (const char *at = name; *at; at++)
+        if (!(*at >= 'a' && *at <= 'z') && !(*at >= 'A' && *at <= 'Z') && !(*at >= '0' && *at <= '9') && !strchr("_.-", *at))
+            return ms_fail(MS_E_INVALID, "table name %s: only letters, digits and _ . - are allowed", name);
+    return 0;
+}
+
+int ms_engine_table(struct ms_engine *e, const char *name, int type, struct ms_table_state **table)
+{
+    int rc = check_name(name);
+    if (rc) return rc;
+    struct ms_table_state *known = ms_store_find(e->store, ms_str(name));
+    if (known) {
+        if (known->type != type) return ms_fail(MS_E_TYPE, "table %s exists with the other value type", name);
+        *table = known;
+        return 0;
+    }
+    if (type != MS_TYPE_BYTES && type != MS_TYPE_INT64) return ms_fail(MS_E_INVALID, "table %s: value type %d is not known", name, type);
+    if (e->role == MS_ROLE_FOLLOWER) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the log yet", name);
+    rc = check_role(e);
+    if (rc == MS_LOCAL) rc = ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
+    return rc ? rc : define_table(e, name, type, table);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------------------- */
+
+/* Whether our log still has lsn as the epoch with this id wrote it. */
+static bool still_ours(const struct ms_engine *e, uint64_t lsn, uint64_t epoch_id)
+{
+    const struct ms_lineage *lineage = &e->store->lineage;
+    for (uint32_t i = lineage->count; i-- > 0;)
+        if (lineage->entries[i].epoch.id == epoch_id) return i + 1 == lineage->count || lsn < lineage->entries[i + 1].first;
+    return epoch_id == 0;
+}
+
+int ms_engine_reached(const struct ms_engine *e, uint64_t lsn, int level, uint64_t epoch_id)
+{
+    if (!still_ours(e, lsn, epoch_id)) return ms_fail(MS_E_UNKNOWN, "lsn %llu: another history was adopted", (unsigned long long)lsn);
+    if (lsn > e->tail.head) return ms_fail(MS_E_INVALID, "lsn %llu is beyond the head %llu", (unsigned long long)lsn, (unsigned long long)e->tail.head);
+    uint64_t reached = level <= MS_LEVEL_MEMORY ? e->tail.head
+                       : level == MS_LEVEL_OS   ? e->written
+                       : level == MS_LEVEL_DISK ? e->synced
+                                                : e->replicated;
+    if (lsn <= reached) return 1;
+    if (e->log_error) return ms_fail(MS_E_UNKNOWN, "lsn %llu: %s", (unsigned long long)lsn, e->alarm);
+    bool lost = e->role != MS_ROLE_LEADER && e->role != MS_ROLE_OPENING && (epoch_id == e->led || level >= MS_LEVEL_REPLICA);
+    if (lost) return ms_fail(MS_E_UNKNOWN, "lsn %llu: this node leads no more (%s)", (unsigned long long)lsn, e->reason);
+    if (level >= MS_LEVEL_REPLICA && lsn <= e->synced && !ms_engine_any_in_sync(e))
+        return ms_fail(MS_E_NOT_REPLICATED, "lsn %llu is on disk here, no follower in sync is left", (unsigned long long)lsn);
+    if (e->closing) return ms_fail(MS_E_CLOSED, "the node is being closed");
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* What the engine's own files share. Not for callers: they include engine.h. */
+#ifndef MS_SYNC_INSIDE_H
+#define MS_SYNC_INSIDE_H
+
+#include "../base/error.h"
+#include "../base/mem.h"
+#include "engine.h"
+
+enum { MS_ROOM_MARGIN = 8192 }; /* log room that only the engine's own records (marks, epochs) may use */
+
+static inline uint64_t ms_now(struct ms_engine *e)
+{
+    return e->io->ops->now(e->io);
+}
+
+/* min of two due times, where 0 means "not due" */
+static inline uint64_t ms_sooner(uint64_t a, uint64_t b)
+{
+    if (!a || !b) return a ? a : b;
+    return a < b ? a : b;
+}
+
+/* ---- engine.c */
+void ms_engine_event(struct ms_engine *e, int severity, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ms_engine_alarm(struct ms_engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ms_engine_changed(struct ms_engine *e);
+void ms_engine_wake(struct ms_engine *e, uint64_t at); /* 0 = no wish */
+void ms_engine_log_failed(struct ms_engine *e, int err, const char *what);
+void ms_engine_refresh_tables(struct ms_engine *e); /* table_policy of every defined table */
+void ms_engine_ask_room(struct ms_engine *e);
+struct ms_history ms_engine_history(const struct ms_engine *e);
+void ms_engine_note_applied(struct ms_engine *e, uint64_t lsn);
+
+/* ---- commit.c: the engine's own records. MS_E_AGAIN, MS_E_NO_SPACE, MS_E_MEMORY */
+int ms_engine_append(struct ms_engine *e, uint8_t type, struct ms_bytes payload);
+int ms_engine_append_mark(struct ms_engine *e);
+int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin);
+void ms_engine_flush_due(struct ms_engine *e, uint64_t now);
+
+/* ---- role.c */
+void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void ms_engine_step_down(struct ms_engine *e, int code, const char *why); /* -> IDLE */
+void ms_engine_meet(struct ms_engine *e, struct ms_epoch epoch, const char *who);
+void ms_engine_try_open(struct ms_engine *e); /* goes on with OPENING when what it waits for has come */
+void ms_engine_asked(struct ms_engine *e);     /* one of the asked peers has answered or can't */
+void ms_engine_role_tick(struct ms_engine *e, uint64_t now);
+
+/* ---- messages.c */
+void ms_engine_send(struct ms_engine *e, uint64_t link, uint8_t type, const struct ms_message *message);
+void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose);
+void ms_engine_bye(struct ms_engine *e, uint64_t link, int code, const char *text); /* and closes */
+
+/* ---- leader.c */
+struct ms_peer *ms_engine_peer(struct ms_engine *e, uint64_t link);
+void ms_engine_drop_peer(struct ms_engine *e, struct ms_peer *peer);
+void ms_engine_drop_peers(struct ms_engine *e, int code, const char *text);
+void ms_engine_stream(struct ms_engine *e); /* to every peer, what it may have now */
+void ms_engine_update_replicated(struct ms_engine *e);
+bool ms_engine_any_in_sync(const struct ms_engine *e);
+void ms_engine_peers_tick(struct ms_engine *e, uint64_t now);
+uint64_t ms_engine_pin(const struct ms_engine *e); /* log records after it are needed by a bootstrapping peer; UINT64_MAX: none */
+void ms_peer_frame(struct ms_engine *e, struct ms_peer *peer, uint8_t type, const struct ms_message *message);
+
+/* ---- follower.c, stage.c */
+void ms_follow_stop(struct ms_engine *e);
+void ms_follow_link_up(struct ms_engine *e);
+void ms_follow_link_down(struct ms_engine *e, int err, const char *why);
+void ms_follow_frame(struct ms_engine *e, uint8_t type, uint8_t flags, struct ms_bytes payload, const struct ms_message *message);
+void ms_follow_drop(struct ms_engine *e, int code, const char *text); /* closes the link, tries again later */
+void ms_follow_apply(struct ms_engine *e); /* folds written groups, a bounded number at a time */
+void ms_follow_ack(struct ms_engine *e);
+void ms_follow_flow(struct ms_engine *e); /* pauses or resumes reading */
+void ms_follow_tick(struct ms_engine *e, uint64_t now);
+void ms_follow_stream(struct ms_engine *e);
+
+void ms_stage_begin(struct ms_engine *e);
+void ms_stage_drop(struct ms_engine *e);
+void ms_stage_message(struct ms_engine *e, uint8_t type, const struct ms_message *message);
+void ms_stage_data(struct ms_engine *e, struct ms_bytes payload);
+
+#endif
