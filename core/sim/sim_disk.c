@@ -30,10 +30,11 @@ bool ms_sim_chance(struct ms_sim_dice *dice, uint32_t per_million)
 static int reserve(struct ms_buf *buf, size_t more, size_t size)
 {
     size_t old = buf->size;
-    uint8_t *room = ms_buf_extend(buf, more * size);
+    (void)ms_buf_extend(buf, more * size);
+    int rc = buf->failed ? MS_E_MEMORY : 0;
     buf->size = old;
     buf->failed = false;
-    return room ? 0 : MS_E_MEMORY;
+    return rc;
 }
 
 static int reserve_bytes(struct ms_buf *buf, uint64_t total)
