@@ -1,0 +1,53 @@
+/* Threads, the two clocks, and two ways to wait: a condition with a deadline, and a parker.
+ *
+ * A parker is one thread's place to wait for one event, usually on its stack: the waker sets it once, the owner returns from
+ * ms_parker_wait only after that or at the deadline. Unlike a condition it needs no lock to be woken, so that a group commit
+ * that frees a hundred callers wakes exactly those, and does it after the node's lock is released. */
+#ifndef MS_DRIVE_THREADS_H
+#define MS_DRIVE_THREADS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MS_FOREVER UINT64_MAX /* a deadline that never comes */
+
+uint64_t ms_clock_now(void);  /* monotonic, microseconds */
+uint64_t ms_clock_real(void); /* since 1970, microseconds */
+
+/* now + timeout_ms; MS_FOREVER for a negative timeout. */
+uint64_t ms_clock_deadline(int timeout_ms);
+
+void ms_random(void *data, size_t size); /* from the system */
+
+struct ms_thread {
+    pthread_t id;
+    bool started;
+};
+
+/* Starts fn(context) under a name of at most 15 bytes, with every signal blocked: signals are the host's. MS_E_MEMORY or
+ * MS_E_LIMIT if the system gives no thread. */
+int ms_thread_start(struct ms_thread *thread, const char *name, void *(*fn)(void *), void *context);
+void ms_thread_join(struct ms_thread *thread); /* nothing if it was not started */
+
+int ms_mutex_init(pthread_mutex_t *mutex);
+int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
+
+/* Waits for a signal or the deadline (monotonic, microseconds); false at the deadline. May return true early. */
+bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
+
+struct ms_parker {
+    _Atomic uint32_t set;
+};
+
+void ms_parker_init(struct ms_parker *parker);
+
+/* Returns true once the parker is set, false if the deadline comes first. */
+bool ms_parker_wait(struct ms_parker *parker, uint64_t deadline);
+
+/* Sets and wakes. The owner may return and its stack may be gone before this returns, which is harmless: only the address is
+ * used after the parker is set. */
+void ms_parker_wake(struct ms_parker *parker);
+
+#endif
