@@ -34,7 +34,7 @@ int ms_control_start(const char *path, ms_control_handler handle, void *context,
  * are running: close what they wait for first. Not from a handler. NULL is allowed. */
 void ms_control_stop(struct ms_control *control);
 
-/* The client: sends one request and waits for its reply, timeout_ms in all (< 0 = for ever). *reply is owned by the caller: free().
+/* The client: sends one request and waits for its reply, timeout_ms in all (< 0 = for ever). *reply is owned by the caller: ms_release.
  * A refusal by the node is a reply ("ok":false), not an error of this function. Errors: NOT_FOUND (no socket there), IO (nobody
  * listens, closed without a reply), TIMEOUT, LIMIT (line too long), INVALID (a newline in the request), MEMORY. */
 int ms_control_call(const char *path, const char *request, int timeout_ms, char **reply);

@@ -9,8 +9,8 @@
  * a link that has ended is ignored, because a message and the end may cross.
  *
  * Threads: all functions belong to the loop's thread (before the loop runs, and after it: to the owner's), except ms_tcp_reserve.
- * Events are reported on the loop's thread and never from inside a ms_tcp_* function; from inside an event every function but
- * ms_tcp_free may be called, for that link too.
+ * Events are reported on the loop's thread and never from inside a ms_tcp_* function (but ms_tcp_flush); from inside an event
+ * every function but ms_tcp_free may be called, for that link too.
  *
  * Bounds: at most links_max accepted links; as many more may be in a handshake (the oldest makes room for a new one, so that idle
  * connections lock nobody out); a handshake has handshake_ms in all; a frame's length is checked before memory is taken, and memory
@@ -78,6 +78,10 @@ void ms_tcp_connect(struct ms_tcp *tcp, uint64_t link, const char *address);
 /* One frame: payload (copied), then the block's group, if there is one (its own reference is taken). It leaves at the end of
  * this turn of the loop, together with what else was sent to the link in it. */
 void ms_tcp_send(struct ms_tcp *tcp, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload, struct ms_block *block);
+
+/* Does now what the end of the loop's turn would do: sends, reports. For an owner that works between two turns of the loop: it
+ * saves a system call. Unlike all others it may report events; from inside an event it does nothing. */
+void ms_tcp_flush(struct ms_tcp *tcp);
 
 void ms_tcp_close(struct ms_tcp *tcp, uint64_t link); /* sends what was given to ms_tcp_send within linger_ms, then closes */
 
