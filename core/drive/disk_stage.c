@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "dump.h"
+#include "../sync/render.h"
 
 /* ---- staging ----------------------------------------------------------------------------------------------------------- */
 
@@ -137,78 +137,75 @@ enum { ARCHIVE_BYTES = 64 << 20 }; /* more records go on in a second file: the t
 struct archive {
     struct ms_disk *disk;
     struct ms_buf text;
-    const char *name;
+    struct ms_render_names names;
+    char name[64];
 };
 
 static int write_archive(struct archive *archive)
 {
     char taken[MS_PATH_MAX];
-    if (archive->text.failed) return MS_E_MEMORY;
     int rc = ms_datadir_archive(&archive->disk->dir, archive->name, ms_buf_bytes(&archive->text), taken);
     ms_buf_clear(&archive->text);
     return rc;
 }
 
-static int archive_line(void *context, const char *line)
+static int archive_group(struct archive *archive, const struct ms_block *block, uint64_t from)
 {
-    struct archive *archive = context;
-    ms_buf_add(&archive->text, line, strlen(line));
-    ms_buf_add8(&archive->text, '\n');
-    return archive->text.size >= ARCHIVE_BYTES || archive->text.failed ? write_archive(archive) : 0;
-}
-
-/* Archived records name their tables even if these were defined before them. */
-static void name_tables(struct ms_disk *disk, struct ms_dump *dump)
-{
-    disk->door->enter(disk->door);
-    for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
-        const struct ms_table_state *table = disk->door->engine->store->tables[id];
-        if (table) ms_dump_table(dump, id, table->type, ms_str(table->name));
+    struct ms_group_header header;
+    struct ms_record record;
+    struct ms_bytes group = ms_bytes(block->data, block->size);
+    int rc = ms_group_open(group, &header);
+    if (rc) return rc;
+    struct ms_record_reader reader = ms_record_reader(group, &header);
+    for (uint64_t lsn = header.first; (rc = ms_record_next(&reader, &record)) == 1; lsn++) {
+        if (lsn < from) continue;
+        rc = ms_render_record(&archive->text, &record, lsn, header.time_us, &archive->names);
+        if (rc) return rc;
     }
-    disk->door->leave(disk->door);
+    if (!rc && archive->text.size >= ARCHIVE_BYTES) rc = write_archive(archive);
+    return rc;
 }
 
-static int archive_records(struct ms_disk *disk, struct ms_dump *dump)
+static int archive_records(struct archive *archive, uint64_t from)
 {
+    struct ms_disk *disk = archive->disk;
     struct ms_log_reader *reader = NULL;
     struct ms_block *block = NULL;
-    struct ms_group_header header;
-    int rc = ms_log_reader_open(disk->fs, disk->dir.live, dump->from, &reader);
+    int rc = ms_log_reader_open(disk->fs, disk->dir.live, from, &reader);
     if (rc == MS_E_NOT_FOUND) rc = ms_log_reader_open(disk->fs, disk->dir.live, 0, &reader); /* trimmed: what is left */
     while (!rc && (rc = ms_log_reader_next(reader, atomic_load(&disk->written), &block)) == 1) {
-        struct ms_bytes group = ms_bytes(block->data, block->size);
-        rc = ms_group_open(group, &header);
-        if (!rc) rc = ms_dump_group(dump, group, &header);
+        rc = archive_group(archive, block, from);
         ms_block_unref(block);
     }
     ms_log_reader_close(reader);
     return rc == MS_E_NOT_FOUND ? 0 : rc;
 }
 
+static int fill_archive(struct archive *archive, const struct ms_disk_op *op)
+{
+    struct ms_disk *disk = archive->disk;
+    if (op->from) (void)snprintf(archive->name, sizeof archive->name, "records-%020" PRIu64 ".jsonl", op->from);
+    else (void)snprintf(archive->name, sizeof archive->name, "buffers-%" PRIu64 ".jsonl", ms_clock_real());
+    ms_buf_add(&archive->text, op->bytes, op->size);
+    if (op->size && op->bytes[op->size - 1] != '\n') ms_buf_add8(&archive->text, '\n');
+    if (!op->from) return 0;
+    disk->door->enter(disk->door);
+    ms_render_names_of(disk->door->engine->store, &archive->names); /* tables may have been defined before `from` */
+    disk->door->leave(disk->door);
+    return archive_records(archive, op->from);
+}
+
 static int archive_all(struct ms_disk *disk, const struct ms_disk_op *op)
 {
-    char name[64];
-    struct archive archive = {.disk = disk, .name = name};
-    struct ms_dump *dump = NULL;
-    int rc = 0;
-    if (op->from) (void)snprintf(name, sizeof name, "records-%020" PRIu64 ".jsonl", op->from);
-    else (void)snprintf(name, sizeof name, "buffers-%" PRIu64 ".jsonl", ms_clock_real());
-    ms_buf_init(&archive.text);
-    ms_buf_add(&archive.text, op->bytes, op->size);
-    if (op->size && op->bytes[op->size - 1] != '\n') ms_buf_add8(&archive.text, '\n');
-    if (op->from) {
-        dump = ms_alloc(sizeof *dump);
-        if (!dump) rc = MS_E_MEMORY;
-    }
-    if (dump) {
-        ms_dump_init(dump, op->from, archive_line, &archive);
-        name_tables(disk, dump);
-        rc = archive_records(disk, dump);
-        ms_dump_close(dump);
-    }
-    if (!rc && archive.text.size > 0) rc = write_archive(&archive);
-    ms_buf_close(&archive.text);
-    ms_release(dump);
+    struct archive *archive = ms_alloc_zero(sizeof *archive);
+    if (!archive) return MS_E_MEMORY;
+    archive->disk = disk;
+    ms_buf_init(&archive->text);
+    int rc = fill_archive(archive, op);
+    if (!rc && archive->text.failed) rc = MS_E_MEMORY;
+    if (!rc && archive->text.size > 0) rc = write_archive(archive);
+    ms_buf_close(&archive->text);
+    ms_release(archive);
     return rc;
 }
 
