@@ -1,0 +1,89 @@
+#include "layout.h"
+
+const struct ms_rocketmq_container ms_rocketmq_containers[MS_ROCKETMQ_CONTAINERS] = {
+    {.file = MS_ROCKETMQ_TOPICS, .table = MS_ROCKETMQ_TOPIC, .field = "topicConfigTable"},
+    {.file = MS_ROCKETMQ_GROUPS, .table = MS_ROCKETMQ_GROUP, .field = "subscriptionGroupTable"},
+    {.file = MS_ROCKETMQ_GROUPS, .table = MS_ROCKETMQ_FORBIDDEN, .field = "forbiddenTable", .nested = true, .integer = true,
+     .optional = true},
+    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_OFFSET, .field = "offsetTable", .nested = true, .numbered = true,
+     .integer = true, .bare = true},
+    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_PULL_OFFSET, .field = "pullOffsetTable", .nested = true, .numbered = true,
+     .integer = true, .optional = true},
+    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_RESET_OFFSET, .field = "resetOffsetTable", .nested = true, .numbered = true,
+     .integer = true, .optional = true},
+    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_LMQ_OFFSET, .field = "lmqOffsetTable", .integer = true, .optional = true},
+    {.file = MS_ROCKETMQ_DELAYS, .table = MS_ROCKETMQ_DELAY_OFFSET, .field = "offsetTable", .numbered = true, .integer = true,
+     .bare = true},
+};
+
+const char *const ms_rocketmq_file_names[MS_ROCKETMQ_FILES] = {
+    [MS_ROCKETMQ_TOPICS] = "topics.json",
+    [MS_ROCKETMQ_GROUPS] = "subscriptionGroup.json",
+    [MS_ROCKETMQ_OFFSETS] = "consumerOffset.json",
+    [MS_ROCKETMQ_DELAYS] = "delayOffset.json",
+};
+
+const char *const ms_rocketmq_table_names[MS_ROCKETMQ_TABLES] = {
+    [MS_ROCKETMQ_TOPIC] = "topic",
+    [MS_ROCKETMQ_GROUP] = "group",
+    [MS_ROCKETMQ_FORBIDDEN] = "forbidden",
+    [MS_ROCKETMQ_OFFSET] = "offset",
+    [MS_ROCKETMQ_PULL_OFFSET] = "pull_offset",
+    [MS_ROCKETMQ_RESET_OFFSET] = "reset_offset",
+    [MS_ROCKETMQ_LMQ_OFFSET] = "lmq_offset",
+    [MS_ROCKETMQ_DELAY_OFFSET] = "delay_offset",
+    [MS_ROCKETMQ_DATA_VERSION] = "data_version",
+    [MS_ROCKETMQ_FILE_EXTRA] = "file_extra",
+};
+
+const struct ms_rocketmq_container *ms_rocketmq_container_of(int table)
+{
+    for (int i = 0; i < MS_ROCKETMQ_CONTAINERS; i++) {
+        if (ms_rocketmq_containers[i].table == table) return &ms_rocketmq_containers[i];
+    }
+    return NULL;
+}
+
+int ms_rocketmq_table_type(int table)
+{
+    const struct ms_rocketmq_container *container = ms_rocketmq_container_of(table);
+    return container && container->integer ? MS_TYPE_INT64 : MS_TYPE_BYTES;
+}
+
+int ms_rocketmq_file_table(int file)
+{
+    for (int i = 0; i < MS_ROCKETMQ_CONTAINERS; i++) {
+        if (ms_rocketmq_containers[i].file == file) return ms_rocketmq_containers[i].table;
+    }
+    return -1;
+}
+
+int ms_rocketmq_table_named(struct ms_bytes name)
+{
+    for (int table = 0; table < MS_ROCKETMQ_TABLES; table++) {
+        if (ms_bytes_equal(ms_str(ms_rocketmq_table_names[table]), name)) return table;
+    }
+    return -1;
+}
+
+static int file_named(struct ms_bytes name)
+{
+    for (int file = 0; file < MS_ROCKETMQ_FILES; file++) {
+        if (ms_bytes_equal(ms_str(ms_rocketmq_file_names[file]), name)) return file;
+    }
+    return -1;
+}
+
+int ms_rocketmq_file_of(int table, struct ms_bytes key)
+{
+    const struct ms_rocketmq_container *container = ms_rocketmq_container_of(table);
+    if (container) return container->file;
+    if (table == MS_ROCKETMQ_FILE_EXTRA) {
+        const char *nul = key.size ? memchr(key.data, 0, key.size) : NULL;
+        return nul ? file_named(ms_bytes(key.data, (size_t)(nul - (const char *)key.data))) : -1;
+    }
+    for (int file = 0; file < MS_ROCKETMQ_FILES; file++) {
+        if (ms_bytes_equal(ms_str(ms_rocketmq_table_names[ms_rocketmq_file_table(file)]), key)) return file;
+    }
+    return -1;
+}
