@@ -2,8 +2,8 @@
  *
  *      log-0000000000000001  log-0000000000000002  log-0000000000000003 (zero-filled ahead)
  *
- * A segment's number rises by one; it is filled with zeros to segment_bytes before it is used, so that a full disk is
- * noticed before anything is appended, and a sync never has to allocate. It holds a header, then whole groups:
+ * A segment's number (decimal in its name) rises by one; it is filled with zeros to segment_bytes before it is used, so that a full
+ * disk is noticed before anything is appended, and a sync never has to allocate. It holds a header, then whole groups:
  *
  *      0        8        12       16                24              32
  *      +--------+--------+--------+-----------------+----------------+-- groups, 8-aligned ... --+-- zeros --+
@@ -11,13 +11,20 @@
  *      +-----------------+--------------------------+----------------+----------------------------+
  *
  *  The header (32 bytes) is written with the segment's first group; until then it is zeros, and the segment is empty. A
- *  segment with a header but no group is legal (a crash between the two), wherever it stands.
+ *  segment with a header but no group is legal, wherever it stands: a crash between the two, or a large group that did not fit.
  *
  * Recovery rule (promise 8). Reading forward, the first place that is not a sound group with the next lsn is the end of the
  * log, n being the lsn expected there, unless that would drop something that was synced: then it is damage. It is damage if a
  * sound group header further on, in this segment (searched in steps of 8 bytes) or in a later one, has first > n and says
  * synced >= n. Damage is MS_E_DAMAGED with file and offset. Otherwise what follows the end is zeroed and later segments are
  * removed, and that is synced before the log is appended to, so that no stale group can ever follow a new one.
+ *
+ *  - The log goes on in segment k + 1 exactly if that one's header names the lsn that is due; then what stands behind the last
+ *    group of segment k does not matter.
+ *  - Segments are missing only where trimming was undone in part by a power loss, or where somebody removed files. Those before a gap
+ *    are left-overs, and removed, if the snapshot has all their records and the segment behind the gap goes on from it.
+ *  - A log that ends before the snapshot does is of no use: all its segments are removed, and the next one starts behind the snapshot.
+ *  - What is kept is synced before the log counts it as synced.
  *
  * This module knows no thread: the writer functions belong to one caller (the loop thread). The two slow jobs, zero-filling and
  * syncing, are split in begin (caller), run (any one thread, touches only the job) and end (caller). Readers are separate
@@ -40,8 +47,9 @@ struct ms_log; /* log.c */
 
 /* Recovers the log in dir: folds every group after store->applied into store (checking marks), finds the end, cleans what
  * follows. fs and dir must outlive the log. An empty dir gives an empty log that continues after store->applied.
- * MS_E_DAMAGED: the recovery rule; a log that starts after store->applied + 1 (a gap, both numbers named); a failed mark.
- * truncated (may be NULL) gets the number of bytes that were dropped as a torn tail. */
+ * MS_E_DAMAGED: the recovery rule; a log that starts after store->applied + 1 (a gap, both numbers named); a failed mark. A file
+ * that can't be read (MS_E_IO), lack of memory and a group of a newer version (MS_E_VERSION) are never taken for the end of the log.
+ * On failure records may have been folded into the store already. truncated (may be NULL) gets the number of bytes that were dropped as a torn tail. */
 int ms_log_open(struct ms_fs *fs, const char *dir, const struct ms_log_config *config, struct ms_store *store,
                 struct ms_log **log, uint64_t *truncated);
 void ms_log_close(struct ms_log *log); /* does not sync. NULL is allowed */

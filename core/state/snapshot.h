@@ -25,10 +25,11 @@ struct ms_snapshot_writer;
 int ms_snapshot_new(struct ms_fs *fs, const char *dir, struct ms_bytes cluster, uint64_t id, uint32_t group_bytes,
                     struct ms_snapshot_writer **writer);
 
-/* [lock] Takes the start position (store->applied), lineage and tables. Not while store->fuzzy. */
+/* [lock] Takes the start position (store->applied, which must be the end of a group), lineage and tables. Not while store->fuzzy. */
 int ms_snapshot_start(struct ms_snapshot_writer *writer, const struct ms_store *store);
 
-/* [lock] Encodes the logged entries of the next shards until about `bytes` are pending. 1 = more to walk, 0 = walked. */
+/* [lock] Encodes the logged entries of the next shards (at least one) until about `bytes` are pending. 1 = more to walk, 0 = walked.
+ * MS_E_AGAIN: a table is gone, all tables were replaced. After a failed step every later one fails. */
 int ms_snapshot_walk(struct ms_snapshot_writer *writer, const struct ms_store *store, size_t bytes);
 
 /* [io] Writes what is pending to the file, syncing every 4 MiB. */
@@ -83,7 +84,8 @@ int ms_snapshot_list(struct ms_fs *fs, const char *dir, struct ms_snapshot_name 
 /* The id in a snapshot file's BEGIN record. */
 int ms_snapshot_read_id(struct ms_fs *fs, const char *path, uint64_t *id);
 
-/* Removes all but the newest `keep`, and never one that ends at or after `pinned` (0 = none pinned). */
+/* Removes all but the newest `keep` (1..MS_SNAPSHOTS_MAX), and never one that ends at or after `pinned` (0 = none pinned). Files that
+ * recovery set aside as NAME.bad go with the snapshots of their age. */
 int ms_snapshot_prune(struct ms_fs *fs, const char *dir, uint32_t keep, uint64_t pinned);
 
 /* Whole groups from a snapshot file (finished or growing) at offset, at most `size` bytes but at least one group; *data is grown
