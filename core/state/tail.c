@@ -45,11 +45,6 @@ static bool fits(const struct ms_tail *tail, size_t size)
     return open->size + size + MS_GROUP_ALIGN <= open->capacity && (body == 0 || body + size <= tail->group_bytes);
 }
 
-size_t ms_tail_cost(const struct ms_tail *tail, size_t size)
-{
-    return fits(tail, size) ? size : ms_group_size((uint32_t)size) + MS_GROUP_ALIGN;
-}
-
 static size_t usual_capacity(const struct ms_tail *tail)
 {
     return MS_GROUP_HEADER + (size_t)tail->group_bytes + MS_GROUP_ALIGN;
@@ -59,6 +54,13 @@ static size_t usual_capacity(const struct ms_tail *tail)
 static size_t open_bytes(const struct ms_block *open)
 {
     return ms_group_size((uint32_t)(open->size - MS_GROUP_HEADER));
+}
+
+size_t ms_tail_cost(const struct ms_tail *tail, size_t size)
+{
+    if (!fits(tail, size)) return ms_group_size((uint32_t)size);
+    size_t body = tail->open->size - MS_GROUP_HEADER;
+    return ms_group_size((uint32_t)(body + size)) - (tail->open->count ? open_bytes(tail->open) : 0);
 }
 
 int ms_tail_reserve(struct ms_tail *tail, size_t size)

@@ -31,7 +31,7 @@ int ms_tail_reserve(struct ms_tail *tail, size_t size);
 /* Where the next record goes, for exactly `size` reserved bytes; counts it and moves head. */
 uint8_t *ms_tail_append(struct ms_tail *tail, size_t size);
 
-/* How many log bytes an append of `size` would add at most. */
+/* How many log bytes an append of `size` adds. */
 size_t ms_tail_cost(const struct ms_tail *tail, size_t size);
 
 /* Closes the open block (hashes come later: ms_block_finish). Returns it, still held by the tail, or NULL. */

@@ -1,0 +1,236 @@
+-- state/table: a table is the fold of what was applied to it, its digest does not depend on the order, and every refusal comes
+-- before a change.
+local ms = require "spec.support.ms"
+local C, ffi = ms.C, ms.ffi
+
+local function new_table(type)
+    local table = ffi.new("struct ms_table_state")
+    ms.check(C.ms_table_init(table, 1, type or C.MS_TYPE_BYTES, ms.bytes("topic")))
+    return ffi.gc(table, C.ms_table_close)
+end
+
+local function fold(table, key, value) return C.ms_table_fold(table, ms.bytes(key), ms.bytes(value)) end
+
+local function get(table, key)
+    local bytes = ms.bytes(key)
+    return ms.str(C.ms_table_get(table, bytes, C.ms_key_hash(bytes)))
+end
+
+-- All entries, by visiting every shard.
+local function entries(table, logged)
+    local all = {}
+    ms.with_two(function(key, value)
+        assert.is_nil(all[key], "visited twice: " .. key)
+        all[key] = value
+    end, function(fn, context)
+        for shard = 0, C.MS_TABLE_SHARDS - 1 do assert.equal(0, C.ms_table_visit(table, shard, logged or false, fn, context)) end
+    end)
+    return all
+end
+
+describe("a table", function()
+    it("holds what a stupid model holds, under random puts of other sizes and deletes", function()
+        math.randomseed(7)
+        local table, model, live = new_table(), {}, 0
+        for step = 1, 20000 do
+            local key = "key-" .. math.random(1, 1500)
+            local value = math.random() < 0.7 and ("v"):rep(math.random(0, 40)) .. step or nil
+            ms.check(fold(table, key, value))
+            live = live + (value and 1 or 0) - (model[key] and 1 or 0)
+            model[key] = value
+            if step % 50 == 0 then assert.equal(model[key], get(table, key)) end
+        end
+        assert.same(model, entries(table))
+        assert.equal(live, tonumber(table.content.live))
+        assert.equal(live, tonumber(table.content.count))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("has a digest that depends on the entries and not on the way to them", function()
+        local a, b = new_table(), new_table()
+        for i = 1, 300 do ms.check(fold(a, "k" .. i, "v" .. i)) end
+        for i = 300, 1, -1 do
+            ms.check(fold(b, "k" .. i, "something else"))
+            ms.check(fold(b, "gone" .. i, "x"))
+        end
+        for i = 1, 300 do
+            ms.check(fold(b, "gone" .. i, nil))
+            ms.check(fold(b, "k" .. i, "v" .. i))
+        end
+        assert.equal(ms.dec(a.content.digest), ms.dec(b.content.digest))
+        ms.check(fold(b, "k1", "v2"))
+        assert.not_equal(ms.dec(a.content.digest), ms.dec(b.content.digest))
+        ms.check(fold(b, "k1", "v1"))
+        assert.equal(ms.dec(a.content.digest), ms.dec(b.content.digest))
+    end)
+
+    it("keeps values apart that swap between two keys (a plain sum of value hashes would not)", function()
+        local a, b = new_table(), new_table()
+        ms.check(fold(a, "x", "1")) ms.check(fold(a, "y", "2"))
+        ms.check(fold(b, "x", "2")) ms.check(fold(b, "y", "1"))
+        assert.not_equal(ms.dec(a.content.digest), ms.dec(b.content.digest))
+    end)
+
+    it("tells an empty value from none, and keeps binary keys", function()
+        local table = new_table()
+        ms.check(fold(table, "a\0b", ""))
+        assert.equal("", get(table, "a\0b"))
+        assert.is_nil(get(table, "a"))
+        ms.check(fold(table, "a\0b", nil))
+        assert.is_nil(get(table, "a\0b"))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("changes nothing when memory is out at any point", function()
+        local table = new_table()
+        for i = 1, 40 do ms.check(fold(table, "k" .. i, "old")) end
+        local before = ms.dec(table.content.digest)
+        for n = 1, 10 do
+            C.ms_mem_fail_after(n)
+            local rc = fold(table, "fresh" .. n, "a new value")
+            local left = C.ms_mem_fail_after(0)
+            if left > 0 then
+                ms.check(rc)
+                ms.check(fold(table, "fresh" .. n, nil))
+            elseif rc ~= 0 then
+                assert.equal(C.MS_E_MEMORY, rc)
+                assert.is_nil(get(table, "fresh" .. n))
+            else
+                ms.check(fold(table, "fresh" .. n, nil))
+            end
+            assert.equal(before, ms.dec(table.content.digest))
+            ms.check(C.ms_table_verify(table))
+        end
+    end)
+
+    it("is found damaged when one byte of a value is flipped in memory (CASES B20's detector)", function()
+        local table = new_table()
+        ms.check(fold(table, "k", "value"))
+        local bytes = C.ms_table_get(table, ms.bytes("k"), C.ms_key_hash(ms.bytes("k")))
+        local at = ffi.cast("uint8_t *", bytes.data)
+        at[2] = bit.bxor(at[2], 1)
+        assert.equal(C.MS_E_DAMAGED, C.ms_table_verify(table))
+        assert.matches("topic", ms.err())
+        at[2] = bit.bxor(at[2], 1)
+        ms.check(C.ms_table_verify(table))
+    end)
+end)
+
+-- ---- the double buffer -------------------------------------------------------------------------------------------------
+
+local function buffer_put(table, key, value)
+    local bytes = ms.bytes(key)
+    return C.ms_buffer_put(table, bytes, C.ms_key_hash(bytes), ms.bytes(value))
+end
+
+-- Logs up to `max` keys of the flushing set into `log`, as a flush does.
+local function flush(table, log, max)
+    local key, hash, value = ffi.new("struct ms_bytes"), ffi.new("uint64_t[1]"), ffi.new("struct ms_bytes")
+    C.ms_buffer_swap(table)
+    local logged = 0
+    while logged < max and C.ms_buffer_next(table, key, hash, value) do
+        log[ms.str(key)] = ms.str(value)
+        C.ms_buffer_done(table)
+        logged = logged + 1
+    end
+    return logged
+end
+
+describe("the double buffer", function()
+    it("has readers see the newest value, logs each key once a flush, and only the newest value", function()
+        local table, log = new_table(), {}
+        for i = 1, 100 do ms.check(buffer_put(table, "hot", "v" .. i)) end
+        assert.equal("v100", get(table, "hot"))
+        assert.equal(1, tonumber(C.ms_buffer_entries(table)))
+        assert.same({}, entries(table, true))
+        assert.equal(1, flush(table, log, 1000))
+        assert.same({ hot = "v100" }, log)
+        assert.same({ hot = "v100" }, entries(table, true))
+        assert.equal(0, tonumber(C.ms_buffer_entries(table)))
+        assert.equal(0, tonumber(C.ms_buffer_bytes(table)))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("keeps a tombstone until the delete is logged, and never resurrects", function()
+        local table, log = new_table(), {}
+        ms.check(buffer_put(table, "k", "1"))
+        flush(table, log, 10)
+        ms.check(buffer_put(table, "k", nil))
+        assert.is_nil(get(table, "k"))
+        assert.same({ k = "1" }, entries(table, true))
+        assert.same({}, entries(table))
+        ms.check(C.ms_table_verify(table))
+        flush(table, log, 10)
+        assert.is_nil(log.k)
+        assert.same({}, entries(table, true))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("logs nothing for a value that went there and back", function()
+        local table, log = new_table(), {}
+        ms.check(buffer_put(table, "k", "1"))
+        flush(table, log, 10)
+        ms.check(buffer_put(table, "k", "22"))
+        ms.check(buffer_put(table, "k", "1"))
+        ms.check(buffer_put(table, "new", "x"))
+        ms.check(buffer_put(table, "new", nil))
+        assert.equal(0, flush(table, {}, 10))
+        assert.equal(0, tonumber(C.ms_buffer_entries(table)))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("goes on after a refused flush with the newest values, put meanwhile or not", function()
+        local table, log = new_table(), {}
+        for i = 1, 10 do ms.check(buffer_put(table, "k" .. i, "old")) end
+        assert.equal(4, flush(table, log, 4)) -- the fifth append was refused
+        for i = 1, 10 do ms.check(buffer_put(table, "k" .. i, "new" .. i)) end
+        while flush(table, log, 3) > 0 do ms.check(C.ms_table_verify(table)) end
+        for i = 1, 10 do assert.equal("new" .. i, log["k" .. i]) end
+    end)
+
+    it("is the same as a stupid model under random puts, deletes, partial flushes and discards", function()
+        math.randomseed(11)
+        local table, current, logged = new_table(), {}, {}
+        for step = 1, 30000 do
+            local dice = math.random()
+            if dice < 0.97 then
+                local key = "k" .. math.random(1, 300)
+                local value = math.random() < 0.75 and ("x"):rep(math.random(0, 20)) .. math.random(1, 3) or nil
+                ms.check(buffer_put(table, key, value))
+                current[key] = value
+            elseif dice < 0.999 then
+                flush(table, logged, math.random(1, 200))
+            else
+                C.ms_buffer_discard(table)
+                current = {}
+                for key, value in pairs(logged) do current[key] = value end
+            end
+            if step % 1000 == 0 then
+                ms.check(C.ms_table_verify(table))
+                assert.same(current, entries(table))
+                assert.same(logged, entries(table, true))
+            end
+        end
+        C.ms_buffer_discard(table)
+        assert.same(logged, entries(table))
+        assert.equal(0, tonumber(C.ms_buffer_entries(table)))
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("changes nothing when memory is out", function()
+        local table = new_table()
+        ms.check(buffer_put(table, "k", "1"))
+        flush(table, {}, 10)
+        for n = 1, 6 do
+            for _, change in ipairs { { "k", "longer value" .. n }, { "fresh", "v" }, { "k", nil } } do
+                C.ms_mem_fail_after(n)
+                local rc = buffer_put(table, change[1], change[2])
+                C.ms_mem_fail_after(0)
+                if rc ~= 0 then assert.equal(C.MS_E_MEMORY, rc) end
+                ms.check(C.ms_table_verify(table))
+                C.ms_buffer_discard(table)
+                assert.same({ k = "1" }, entries(table))
+            end
+        end
+    end)
+end)
