@@ -9,9 +9,35 @@
 
 enum { SECTOR = 512 };
 
-/* How a file or directory fares in a power loss. Three of the four are extremes that chance alone would seldom give when
- * there are many changes: nothing, everything, or exactly what came before some moment. */
-enum style { STYLE_LOST, STYLE_KEPT, STYLE_PREFIX, STYLE_RANDOM, STYLES };
+/* How a file or directory fares in a power loss. All but the last are extremes that chance alone would seldom give when there
+ * are many changes: nothing, everything, exactly what came before some moment, and all but one change, which is what finds
+ * the one missing sync. */
+enum style { STYLE_LOST, STYLE_KEPT, STYLE_PREFIX, STYLE_BUT_ONE, STYLE_RANDOM, STYLES };
+
+struct fate {
+    int style;
+    uint64_t odds; /* random: of 8 */
+    size_t chosen; /* prefix: so many are kept; but one: which one is lost */
+};
+
+static struct fate draw_fate(struct ms_sim_dice *dice, size_t count)
+{
+    struct fate fate = {.style = (int)ms_sim_below(dice, STYLES)};
+    fate.odds = 1 + ms_sim_below(dice, 7);
+    fate.chosen = ms_sim_below(dice, fate.style == STYLE_PREFIX ? count + 1 : count);
+    return fate;
+}
+
+static bool is_kept(const struct fate *fate, size_t index, struct ms_sim_dice *dice)
+{
+    switch (fate->style) {
+    case STYLE_LOST: return false;
+    case STYLE_PREFIX: return index < fate->chosen;
+    case STYLE_BUT_ONE: return index != fate->chosen;
+    case STYLE_RANDOM: return ms_sim_below(dice, 8) < fate->odds;
+    default: return true;
+    }
+}
 
 /* ---- chance ------------------------------------------------------------------------------------------------------ */
 
@@ -177,16 +203,13 @@ static uint64_t put_torn(struct ms_sim_content *content, const struct content_ch
     return put;
 }
 
-/* Applies one write as the style says and returns the number of bytes put. kept = how many changes a prefix keeps. */
-static uint64_t settle_write(struct ms_sim_content *content, const struct content_change *change, size_t index, int style,
-                             size_t kept, uint64_t odds, struct ms_sim_dice *dice)
+/* Applies one write as its file's fate says and returns the number of bytes put. */
+static uint64_t settle_write(struct ms_sim_content *content, const struct content_change *change, const struct fate *fate,
+                             size_t index, struct ms_sim_dice *dice)
 {
-    bool keep = style == STYLE_KEPT || (style == STYLE_PREFIX && index < kept);
-    bool tear = style == STYLE_PREFIX && index == kept && ms_sim_below(dice, 2);
-    if (style == STYLE_RANDOM) {
-        keep = ms_sim_below(dice, 8) < odds;
-        tear = keep && ms_sim_below(dice, 4) == 0;
-    }
+    bool keep = is_kept(fate, index, dice), tear = false;
+    if (fate->style == STYLE_PREFIX || fate->style == STYLE_BUT_ONE) tear = index == fate->chosen && ms_sim_below(dice, 2);
+    if (fate->style == STYLE_RANDOM) tear = keep && ms_sim_below(dice, 4) == 0;
     if (tear) return put_torn(content, change, dice);
     if (keep) put_bytes(content, change, 0, change->size);
     return keep ? change->size : 0;
@@ -211,13 +234,11 @@ void ms_sim_content_settle(struct ms_sim_content *content, struct ms_sim_dice *d
     size_t count;
     const struct content_change *changes = content_changes(content, &count);
     if (count == 0) return;
-    int style = (int)ms_sim_below(dice, STYLES);
-    uint64_t odds = 1 + ms_sim_below(dice, 7);
-    size_t kept = ms_sim_below(dice, count + 1);
+    struct fate fate = draw_fate(dice, count);
     /* 1. The size: one that the file had. In a prefix, that before or after the change that may be torn. */
-    size_t sized = style == STYLE_LOST ? 0 : count;
-    if (style == STYLE_PREFIX) sized = kept + (kept < count ? ms_sim_below(dice, 2) : 0);
-    if (style == STYLE_RANDOM) sized = ms_sim_below(dice, count + 1);
+    size_t sized = fate.style == STYLE_LOST ? 0 : count;
+    if (fate.style == STYLE_PREFIX) sized = fate.chosen + (fate.chosen < count ? ms_sim_below(dice, 2) : 0);
+    if (fate.style == STYLE_RANDOM) sized = ms_sim_below(dice, count + 1);
     uint64_t size = widen(content, changes, count);
     if (sized > 0) size = changes[sized - 1].after;
     /* 2. The bytes, in order, so that newer ones win. Truncations go with the size. */
@@ -227,7 +248,7 @@ void ms_sim_content_settle(struct ms_sim_content *content, struct ms_sim_dice *d
             if (i < sized) cut_safe(content, changes[i].after);
             continue;
         }
-        uint64_t put = settle_write(content, &changes[i], i, style, kept, odds, dice);
+        uint64_t put = settle_write(content, &changes[i], &fate, i, dice);
         count_write(loss, &changes[i], put, size, &hole);
     }
     set_size(&content->safe, size);
@@ -402,13 +423,9 @@ void ms_sim_names_settle(struct ms_sim_names *names, struct ms_sim_dice *dice, s
     size_t count;
     struct name_change *changes = name_changes(names, &count);
     if (count == 0) return;
-    int style = (int)ms_sim_below(dice, STYLES);
-    uint64_t odds = 1 + ms_sim_below(dice, 7);
-    size_t kept = ms_sim_below(dice, count + 1);
+    struct fate fate = draw_fate(dice, count);
     for (size_t i = 0; i < count; i++) {
-        bool keep = style == STYLE_KEPT || (style == STYLE_PREFIX && i < kept);
-        if (style == STYLE_RANDOM) keep = ms_sim_below(dice, 8) < odds;
-        changes[i].lost = !keep || is_blocked(changes, i);
+        changes[i].lost = !is_kept(&fate, i, dice) || is_blocked(changes, i);
         if (!changes[i].lost) apply_change(&names->safe, &changes[i]);
         *(changes[i].lost ? &loss->names_lost : &loss->names_kept) += 1;
     }

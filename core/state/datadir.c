@@ -373,6 +373,16 @@ static bool is_archive_name(const char *name)
     return length < end || strcmp(name + length - end, temporary) != 0;
 }
 
+/* Nobody cleans the archive later, so the part that was written goes now. */
+static int give_up_archive(struct ms_fs *fs, const char *path, int rc)
+{
+    char why[MS_ERROR_SIZE], temporary[MS_PATH_MAX + 8];
+    (void)snprintf(why, sizeof why, "%s", ms_fail_message(rc));
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    (void)fs->ops->remove(fs, temporary);
+    return ms_fail(rc, "archive %.200s: %s", path, why);
+}
+
 int ms_datadir_archive(struct ms_datadir *dir, const char *name, struct ms_bytes text, char taken[MS_PATH_MAX])
 {
     char archive[MS_PATH_MAX], path[MS_PATH_MAX], chosen[ARCHIVE_NAME_MAX + 8];
@@ -384,7 +394,7 @@ int ms_datadir_archive(struct ms_datadir *dir, const char *name, struct ms_bytes
     if (!rc) rc = free_name(fs, archive, name, chosen, path);
     if (rc) return rc;
     rc = ms_fs_replace(fs, archive, chosen, text.data, text.size);
-    if (rc) return ms_fail_wrap(rc, "archive %.200s", path);
+    if (rc) return give_up_archive(fs, path, rc);
     memcpy(taken, path, sizeof path);
     return 0;
 }

@@ -198,6 +198,20 @@ describe("the simulated file system", function()
             assert.same({ "abc", "abcdef" }, keys(seen))
         end)
 
+        it("what was truncated does not come back when the file is lengthened again", function()
+            local sizes = outcomes(function(disk)
+                local file = with_file(disk, "abcdef")
+                disk:truncate(file, 2)
+                disk:write_all(file, 4, "X")
+                disk:close(file)
+                crash.power_loss(disk)
+                local text = disk:get "d/a"
+                if #text == 5 then assert.equal("ab\0\0", text:sub(1, 4)) end
+                return #text
+            end)
+            assert.same({ 2, 5, 6 }, keys(sizes))
+        end)
+
         it("a file whose name was not synced may be gone, and one whose content was not may be empty", function()
             local seen = outcomes(function(disk)
                 disk:put("a", "text")
@@ -266,6 +280,15 @@ describe("the simulated file system", function()
                 return table.concat(disk:list "/")
             end)
             assert.same({ "", "a", "ab", "b" }, keys(two))
+            local moved = outcomes(function(disk)
+                disk:put("a", "text")
+                disk:sync_dir "/"
+                disk:rename("a", "b")
+                disk:rename("b", "c")
+                crash.power_loss(disk)
+                return table.concat(disk:list "/")
+            end)
+            assert.same({ "a", "b", "c" }, keys(moved))
         end)
 
         it("handles and locks are invalid, and may be closed", function()
@@ -523,6 +546,22 @@ describe("the simulated file system", function()
             C.ms_sim_fs_crash(disk.sim)
             assert.is_false(disk:exists "a")
         end)
+    end)
+
+    it("forgets what nothing refers to any more", function()
+        local disk, after = crash.disk(1), {}
+        for round = 1, 20 do
+            disk:mkdir "d"
+            disk:put("d/a", "one")
+            disk:sync_dir "d"
+            disk:put("d/b", "two")
+            disk:rename("d/b", "d/a")
+            disk:remove "d/a"
+            disk:remove "d"
+            disk:sync_dir "/"
+            after[round] = ms.live()
+        end
+        assert.equal(after[2], after[20])
     end)
 
     it("out of memory is MS_E_MEMORY, changes nothing and leaves nothing behind", function()
