@@ -9,9 +9,9 @@
 
 enum { SECTOR = 512 };
 
-/* How a file or directory fares in a power loss. All but the last are extremes that chance alone would seldom give when there
- * are many changes: nothing, everything, exactly what came before some moment, and all but one change, which is what finds
- * the one missing sync. */
+/* How a file or directory fares in a power loss. All but the last are extremes that chance alone would seldom give when
+ * there are many changes: nothing, everything, exactly what came before some moment, and all but one change, which is what
+ * finds the one missing sync. */
 enum style { STYLE_LOST, STYLE_KEPT, STYLE_PREFIX, STYLE_BUT_ONE, STYLE_RANDOM, STYLES };
 
 struct fate {

@@ -22,8 +22,8 @@
  *  - Renames stay in one directory and never replace a directory: anything else is MS_E_IO, as code that does it is to be
  *    noticed. Names of a listing come in no particular order.
  *
- * Each file and directory draws how it fares (all lost, all kept, a prefix kept, all but one kept, or at random), so that the
- * extremes come up too.
+ * Each file and directory draws how it fares (all lost, all kept, a prefix kept, all but one kept, or at random), so that
+ * the extremes come up too.
  *
  * One simulated machine has one of these; the simulator owns it and frees it after the node's last handle was closed. Not
  * thread-safe. All functions are cheap; power loss and crash take time in proportion to what is stored. */

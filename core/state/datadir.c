@@ -3,7 +3,7 @@
  * One rule decides the order of all steps: a name that a power loss may bring back must never name what is gone. So a
  * generation is made durable before `current` names it, and `current` is made durable before any other generation is
  * removed, also when a process that died left it renamed and not synced. Where files contradict each other (identity or
- * `current` is missing although a generation holds files) nothing is guessed: it is MS_E_FORMAT, and the operator decides. */
+ * `current` is missing although a generation holds files) nothing is guessed: the operator gets MS_E_FORMAT and decides. */
 #include "datadir.h"
 
 #include <inttypes.h>

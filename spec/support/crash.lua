@@ -17,9 +17,11 @@ local crash = {}
 
 local disks = {}
 
--- A seam object on a new simulated file system. It lives until crash.free_all, which after_each is the place for.
+-- A seam object on a new simulated file system; nil when memory is out. It lives until crash.free_all, which after_each is
+-- the place for.
 function crash.disk(seed)
     local sim = C.ms_sim_fs_new(seed)
+    if sim == nil then return nil end
     local disk = seam.new(C.ms_sim_fs(sim))
     disk.sim, disk.kept = sim, {}
     disks[#disks + 1] = disk

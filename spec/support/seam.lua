@@ -54,7 +54,8 @@ function verbs.remove(fs, path) return fs.ops.remove(fs, path) end
 function verbs.mkdir(fs, path) return fs.ops.mkdir(fs, path) end
 function verbs.sync_dir(fs, path) return fs.ops.sync_dir(fs, path) end
 
--- Names of a directory, sorted. fn(name), if given, is called for each; its number (default 0) is what the C function returns.
+-- Names of a directory, sorted. fn(name), if given, is called for each; its number (default 0) is what the C function
+-- returns.
 function verbs.list(fs, path, fn)
     local names = {}
     local rc = ms.with_callback("int (*)(void *, const char *)", function(_, name)

@@ -1,4 +1,5 @@
--- drive/fs_posix: the contract of base/fs.h on a real disk, and what only a real one has: modes, descriptors, processes, errno.
+-- drive/fs_posix: the contract of base/fs.h on a real disk, and what only a real one has: modes, descriptors, processes,
+-- errno.
 local ms = require "spec.support.ms"
 local seam = require "spec.support.seam"
 local contract = require "spec.support.fs_contract"
