@@ -439,7 +439,7 @@ void ms_sim_names_revert(struct ms_sim_names *names)
     for (size_t i = 0; i < name_count(&names->now); i++) name_list(&names->now)[i].inode->references++;
 }
 
-int ms_sim_find(struct ms_sim_inode *root, const char *what, const char *path, struct ms_sim_place *place)
+int ms_sim_find(struct ms_sim_inode *root, const char *what, const char *path, struct ms_sim_spot *place)
 {
     place->dir = NULL;
     place->inode = root;

@@ -13,7 +13,7 @@
 #include "../base/list.h"
 #include "sim_fs.h"
 
-/* ---- chance ------------------------------------------------------------------------------------------------------ */
+/* ---- chance, for all of sim/ ---------------------------------------------------------------------------------------- */
 
 struct ms_sim_dice {
     uint64_t state;
@@ -81,7 +81,7 @@ void ms_sim_names_sync(struct ms_sim_names *names);
 void ms_sim_names_settle(struct ms_sim_names *names, struct ms_sim_dice *dice, struct ms_sim_fs_loss *loss);
 void ms_sim_names_revert(struct ms_sim_names *names); /* leaves `users` to the caller */
 
-struct ms_sim_place {
+struct ms_sim_spot {
     struct ms_sim_inode *dir; /* NULL for "/" */
     char name[MS_SIM_NAME_MAX + 1];
     struct ms_sim_inode *inode; /* NULL if the directory has no such name */
@@ -89,7 +89,7 @@ struct ms_sim_place {
 
 /* Walks a path from root. 0, inode being NULL if only the last name is missing; MS_E_NOT_FOUND if a directory on the way
  * is. */
-int ms_sim_find(struct ms_sim_inode *root, const char *what, const char *path, struct ms_sim_place *place);
+int ms_sim_find(struct ms_sim_inode *root, const char *what, const char *path, struct ms_sim_spot *place);
 
 void ms_sim_loss_add(struct ms_sim_fs_loss *to, const struct ms_sim_fs_loss *loss);
 

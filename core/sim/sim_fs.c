@@ -122,7 +122,7 @@ static void sweep(struct ms_sim_fs *sim)
     }
 }
 
-static int find_existing(const struct ms_sim_fs *sim, const char *what, const char *path, struct ms_sim_place *place)
+static int find_existing(const struct ms_sim_fs *sim, const char *what, const char *path, struct ms_sim_spot *place)
 {
     int rc = ms_sim_find(sim->root, what, path, place);
     if (!rc && !place->inode) rc = ms_fail(MS_E_NOT_FOUND, "%s %.400s: no such file or directory", what, path);
@@ -130,7 +130,7 @@ static int find_existing(const struct ms_sim_fs *sim, const char *what, const ch
 }
 
 /* Makes a new file or directory at the place that has none. */
-static int make(struct ms_sim_fs *sim, struct ms_sim_place *place, bool is_dir)
+static int make(struct ms_sim_fs *sim, struct ms_sim_spot *place, bool is_dir)
 {
     struct ms_sim_inode *inode = inode_new(sim, is_dir);
     if (!inode) return MS_E_MEMORY;
@@ -179,7 +179,7 @@ static void sim_close(struct ms_fs *fs, struct ms_file *file)
 static int sim_open(struct ms_fs *fs, const char *path, int mode, struct ms_file **file)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     *file = NULL;
     int rc = enter(sim, MS_SIM_FS_OPEN, "open", path);
     if (!rc && mode == MS_FS_CREATE) rc = ms_sim_find(sim->root, "create", path, &place);
@@ -198,7 +198,7 @@ static int sim_open(struct ms_fs *fs, const char *path, int mode, struct ms_file
 static int sim_lock(struct ms_fs *fs, const char *path, struct ms_file **lock)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     *lock = NULL;
     int rc = enter(sim, MS_SIM_FS_LOCK, "lock", path);
     if (!rc) rc = ms_sim_find(sim->root, "lock", path, &place);
@@ -320,7 +320,7 @@ static int sim_sync(struct ms_fs *fs, struct ms_file *file)
 static int sim_rename(struct ms_fs *fs, const char *from, const char *to)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place source, target;
+    struct ms_sim_spot source, target;
     int rc = enter(sim, MS_SIM_FS_RENAME, "rename", from);
     if (!rc) rc = find_existing(sim, "rename", from, &source);
     if (!rc) rc = ms_sim_find(sim->root, "rename to", to, &target);
@@ -340,7 +340,7 @@ static int sim_rename(struct ms_fs *fs, const char *from, const char *to)
 static int sim_remove(struct ms_fs *fs, const char *path)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     int rc = enter(sim, MS_SIM_FS_REMOVE, "remove", path);
     if (!rc) rc = find_existing(sim, "remove", path, &place);
     if (rc) return rc;
@@ -357,7 +357,7 @@ static int sim_remove(struct ms_fs *fs, const char *path)
 static int sim_mkdir(struct ms_fs *fs, const char *path)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     int rc = enter(sim, MS_SIM_FS_MKDIR, "make directory", path);
     if (!rc) rc = ms_sim_find(sim->root, "make directory", path, &place);
     if (rc) return rc;
@@ -365,7 +365,7 @@ static int sim_mkdir(struct ms_fs *fs, const char *path)
     return place.inode->is_dir ? 0 : ms_fail(MS_E_IO, "make directory %.400s: exists and is a file", path);
 }
 
-static int find_dir(const struct ms_sim_fs *sim, const char *what, const char *path, struct ms_sim_place *place)
+static int find_dir(const struct ms_sim_fs *sim, const char *what, const char *path, struct ms_sim_spot *place)
 {
     int rc = find_existing(sim, what, path, place);
     if (!rc && !place->inode->is_dir) rc = ms_fail(MS_E_IO, "%s %.400s: not a directory", what, path);
@@ -375,7 +375,7 @@ static int find_dir(const struct ms_sim_fs *sim, const char *what, const char *p
 static int sim_sync_dir(struct ms_fs *fs, const char *path)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     int rc = enter(sim, MS_SIM_FS_SYNC_DIR, "sync directory", path);
     if (!rc) rc = find_dir(sim, "sync directory", path, &place);
     if (rc) return rc;
@@ -389,7 +389,7 @@ static int sim_sync_dir(struct ms_fs *fs, const char *path)
 static int sim_list(struct ms_fs *fs, const char *path, ms_fs_list_fn fn, void *context)
 {
     struct ms_sim_fs *sim = sim_of(fs);
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     int rc = enter(sim, MS_SIM_FS_LIST, "list", path);
     if (!rc) rc = find_dir(sim, "list", path, &place);
     if (rc) return rc;
@@ -548,7 +548,7 @@ uint64_t ms_sim_fs_used(const struct ms_sim_fs *fs)
 
 int ms_sim_fs_corrupt(struct ms_sim_fs *fs, const char *path, uint64_t offset, uint8_t flip)
 {
-    struct ms_sim_place place;
+    struct ms_sim_spot place;
     int rc = find_existing(fs, "corrupt", path, &place);
     if (rc) return rc;
     uint64_t size = place.inode->content.now.size;
