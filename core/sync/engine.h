@@ -58,6 +58,7 @@ struct ms_engine {
     char reason[128];        /* why the role is what it is */
     struct ms_epoch opening; /* the epoch whose record is being synced */
     uint64_t opening_lsn;    /* 0 = its record is not appended yet */
+    bool opening_host;       /* promoted while following: the host has to apply everything first */
     uint64_t led;            /* id of the last epoch that this node opened itself */
     struct ms_epoch highest; /* the highest epoch that any peer has shown */
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */

@@ -104,7 +104,7 @@ void ms_engine_try_open(struct ms_engine *e)
         /* A follower that is promoted first applies what it has received, and the host too. */
         bool applied = e->store->applied == e->tail.head && e->written == e->tail.head;
         if (!applied) ms_engine_wake(e, ms_now(e) + 1000);
-        if (!applied || (e->has_host && e->host_applied < e->store->applied)) return;
+        if (!applied || (e->opening_host && e->host_applied < e->store->applied)) return;
         int rc = append_epoch(e);
         if (rc == MS_E_AGAIN) return;
         if (rc) {
@@ -128,8 +128,9 @@ void ms_engine_try_open(struct ms_engine *e)
                        (unsigned long long)e->opening.run, (unsigned long long)e->tail.head);
 }
 
-static void open_epoch(struct ms_engine *e, uint64_t reign, uint64_t run, const char *why)
+static void open_epoch(struct ms_engine *e, uint64_t reign, uint64_t run, bool wait_for_host, const char *why)
 {
+    e->opening_host = wait_for_host;
     e->opening = (struct ms_epoch){.reign = reign, .run = run};
     while (e->opening.id == 0) e->io->ops->random(e->io, &e->opening.id, sizeof e->opening.id);
     e->opening_lsn = 0;
@@ -202,7 +203,7 @@ void ms_engine_asked(struct ms_engine *e)
         ms_engine_set_role(e, MS_ROLE_IDLE, MS_E_DEPOSED, "a peer knows the higher epoch %llu.%llu", (unsigned long long)e->highest.reign,
                            (unsigned long long)e->highest.run);
     else
-        open_epoch(e, mine.reign, mine.run + 1, "a new epoch is being synced");
+        open_epoch(e, mine.reign, mine.run + 1, false, "a new epoch is being synced");
 }
 
 void ms_engine_role_tick(struct ms_engine *e, uint64_t now)
@@ -243,9 +244,10 @@ int ms_engine_promote(struct ms_engine *e, int flags)
         return ms_fail(MS_E_NOT_PROMOTABLE, "%s", why);
     if (e->role == MS_ROLE_ASKING) drop_asked(e);
     ms_follow_stop(e);
+    bool followed = e->role == MS_ROLE_FOLLOWER;
     uint64_t reign = ms_lineage_last(&e->store->lineage).reign;
     if (e->highest.reign > reign) reign = e->highest.reign;
-    open_epoch(e, reign + 1, 0, "promoted, a new reign is being synced");
+    open_epoch(e, reign + 1, 0, followed && e->has_host, "promoted, a new reign is being synced");
     return 0;
 }
 

@@ -49,6 +49,7 @@ int ms_engine_snapshot_walk(struct ms_engine *e, struct ms_snapshot_writer *writ
 int ms_engine_snapshot_cut(struct ms_engine *e, struct ms_snapshot_writer *writer)
 {
     int rc = still_same(e);
+    if (!rc && e->log_error) rc = ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
     if (rc) return rc;
     ms_engine_pump(e); /* closes the open group: the end position has to be a group's end */
     return ms_snapshot_cut(writer, e->store);

@@ -1,0 +1,22 @@
+# metasyncd and metasyncctl. They use parts of the library that are not public (file system, control client), so they are
+# linked with its objects, not with libmetasync.so.
+
+HOST_SRC := $(sort $(wildcard plugins/standalone/*.c))
+HOST_OBJ := $(HOST_SRC:%.c=$(BUILD)/%.o)
+DAEMON_OBJ := $(addprefix $(BUILD)/plugins/standalone/,metasyncd.o options.o secret.o files.o) $(FILES_OBJ)
+CTL_OBJ := $(addprefix $(BUILD)/plugins/standalone/,metasyncctl.o secret.o)
+
+$(BUILD)/libmetasync.a: $(CORE_OBJ)
+	@echo "AR    $@"
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/metasyncd: $(DAEMON_OBJ) $(BUILD)/libmetasync.a
+	@echo "LINK  $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/metasyncctl: $(CTL_OBJ) $(BUILD)/libmetasync.a
+	@echo "LINK  $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+
+-include $(HOST_OBJ:.o=.d)
