@@ -68,14 +68,17 @@ static int load_file(struct ms_fs *fs, const char *dir, int file, struct ms_rows
 int ms_rocketmq_load(struct ms_fs *fs, const char *dir, struct ms_rocketmq_files *files)
 {
     bool any = false;
+    int rc = 0;
     *files = (struct ms_rocketmq_files){0};
-    for (int file = 0; file < MS_ROCKETMQ_FILES; file++) {
-        int rc = load_file(fs, dir, file, &files->rows, &files->sources[file]);
-        if (rc) return rc;
+    for (int file = 0; !rc && file < MS_ROCKETMQ_FILES; file++) {
+        rc = load_file(fs, dir, file, &files->rows, &files->sources[file]);
         any = any || files->sources[file].origin != MS_ROCKETMQ_MISSING;
     }
-    return any ? 0 : ms_fail(MS_E_NOT_FOUND, "%s holds none of topics.json, subscriptionGroup.json, consumerOffset.json, "
-                                             "delayOffset.json", dir);
+    if (!rc && !any) {
+        rc = ms_fail(MS_E_NOT_FOUND, "%s holds none of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json", dir);
+    }
+    if (rc) ms_rows_close(&files->rows); /* nothing is half loaded */
+    return rc;
 }
 
 void ms_rocketmq_files_close(struct ms_rocketmq_files *files)

@@ -69,6 +69,7 @@ int ms_json_open(struct ms_json *json, const char *name, struct ms_bytes text, i
         if (before && !ended) return before;
     }
     if (rc) return rc == MS_E_MEMORY ? rc : fail_at(json, rc, fault.at, fault.what);
+    if (json->clean.size == 0) return fail_at(json, MS_E_FORMAT, text.size, "expected a JSON object, found nothing");
     rc = judge(json, flags, &ended);
     if (rc) return rc;
     if (!(flags & MS_JSON_ANY) && ms_json_kind(ms_json_root(json)) != '{') {

@@ -130,12 +130,23 @@ static int take_structure(struct scan *s, uint8_t c)
     return 0;
 }
 
+static int refuse_key(struct scan *s, struct ms_bytes word)
+{
+    char what[160], found[33];
+    size_t size = word.size < sizeof found - 1 ? word.size : sizeof found - 1;
+    for (size_t i = 0; i < size; i++) {
+        char c = ((const char *)word.data)[i];
+        found[i] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    found[size] = '\0';
+    (void)snprintf(what, sizeof what, "expected a key in quotes or an integer of 32 bits in its shortest form, found %s", found);
+    return refuse(s, s->at, MS_E_FORMAT, what);
+}
+
 static int take_word(struct scan *s, bool gap)
 {
     struct ms_bytes word = ms_bytes((const char *)s->text.data + s->at, word_end(s) - s->at);
-    if (s->key && !ms_json_int32(word, NULL)) {
-        return refuse(s, s->at, MS_E_FORMAT, "expected a key in quotes, or an integer of 32 bits in its shortest form");
-    }
+    if (s->key && !ms_json_int32(word, NULL)) return refuse_key(s, word);
     if (gap && s->word) put(s, " ", 1);
     s->clean_from = s->clean_size;
     s->quoted = s->key;
