@@ -213,7 +213,8 @@ void ms_engine_room(struct ms_engine *e, uint64_t room, int err)
 
 void ms_engine_trimmed(struct ms_engine *e, uint64_t first)
 {
-    if (first > e->log_first) e->log_first = first;
+    if (first <= e->log_first) return; /* no room came of it: room_retry_at asks again, not this */
+    e->log_first = first;
     if (e->room_error) ms_engine_ask_room(e);
 }
 

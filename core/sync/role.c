@@ -33,8 +33,9 @@ struct lost {
 static int write_lost(void *context, struct ms_bytes key, struct ms_bytes current, struct ms_bytes logged)
 {
     struct lost *lost = context;
-    lost->entries++;
-    return ms_render_loss(&lost->text, lost->table->name, lost->table->type, key, current, logged);
+    lost->entries++; /* counted even if memory for its line is out */
+    if (ms_render_loss(&lost->text, lost->table->name, lost->table->type, key, current, logged)) lost->text.failed = true;
+    return 0;
 }
 
 /* What the buffers hold was promised to nobody, but is not dropped in silence: it goes to the archive, and the tables back to
@@ -52,8 +53,8 @@ static void give_up_buffers(struct ms_engine *e, const char *why)
     }
     if (lost.entries) {
         e->counters.at_risk_lost += lost.entries;
-        ms_engine_alarm(e, "%llu buffered changes were not logged before this node stopped leading (%s); see the archive",
-                        (unsigned long long)lost.entries, why);
+        ms_engine_alarm(e, "%llu buffered changes were not logged before this node stopped leading (%s); see the archive%s",
+                        (unsigned long long)lost.entries, why, lost.text.failed ? ", which lacks some: out of memory" : "");
         e->io->ops->archive(e->io, 0, ms_buf_bytes(&lost.text));
     }
     ms_buf_close(&lost.text);
