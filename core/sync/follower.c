@@ -67,6 +67,7 @@ static void connect_now(struct ms_engine *e)
     if (e->follow.state != MS_FOLLOW_REFUSED) e->follow.state = MS_FOLLOW_CONNECT;
     e->follow.link = e->io->ops->connect(e->io, e->follow.address);
     e->counters.reconnects++;
+    ms_engine_wake(e, e->follow.heard + (uint64_t)e->policy.link_timeout_ms * 1000); /* nothing may ever come of it */
 }
 
 void ms_follow_link_up(struct ms_engine *e)
