@@ -59,10 +59,16 @@ int ms_fs_replace(struct ms_fs *fs, const char *dir, const char *name, const voi
     (void)snprintf(temporary_name, sizeof temporary_name, "%s.tmp", name);
     int rc = ms_path(path, dir, name);
     if (!rc) rc = ms_path(temporary, dir, temporary_name);
-    if (!rc) rc = write_synced(fs, temporary, data, size);
+    if (rc) return rc;
+    rc = write_synced(fs, temporary, data, size);
     if (!rc) rc = fs->ops->rename(fs, temporary, path);
-    if (!rc) rc = fs->ops->sync_dir(fs, dir);
-    return rc;
+    if (rc) { /* on a full disk the temporary file would only make things worse */
+        char cause[MS_ERROR_SIZE];
+        (void)snprintf(cause, sizeof cause, "%s", ms_fail_message(rc));
+        (void)fs->ops->remove(fs, temporary);
+        return ms_fail(rc, "%s", cause);
+    }
+    return fs->ops->sync_dir(fs, dir);
 }
 
 int ms_fs_read_file(struct ms_fs *fs, const char *path, size_t limit, struct ms_buf *buf)

@@ -33,7 +33,9 @@ void ms_datadir_close(struct ms_datadir *dir); /* legal after a failed open */
 /* Makes an empty next generation (replacing an unfinished one) and sets dir->next. */
 int ms_datadir_stage(struct ms_datadir *dir);
 
-/* Makes the staged generation the live one (its files must be synced). On failure the old one stays live. */
+/* Makes the staged generation the live one (its files must be synced). On failure the old one stays live, and the staged one is kept
+ * for another try or ms_datadir_clean; except MS_E_UNKNOWN: `current` was renamed but could be neither synced nor put back, and nothing
+ * may be written to either generation any more. */
 int ms_datadir_switch(struct ms_datadir *dir);
 
 /* Gives up the staged generation, and removes generations that are not live. */

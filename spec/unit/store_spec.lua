@@ -1,7 +1,7 @@
 -- state/store: folding the log, marks, and taking a bootstrap's tables without a reader noticing.
 local ms = require "spec.support.ms"
 local groups = require "spec.support.groups"
-local C, ffi = ms.C, ms.ffi
+local C = ms.C
 
 local function get(store, name, key)
     local table = C.ms_store_find(store, ms.bytes(name))

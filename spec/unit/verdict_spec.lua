@@ -20,6 +20,7 @@ local function verdict(leader, follower)
     return C.ms_verdict(history(a, leader), history(b, follower))
 end
 
+-- luacheck: push no max line length
 -- { what, leader {lineage, first, position}, follower {...}, verdict, common, extra, snapshot, allowed }
 local cases = {
     { "an empty follower gets the log from its first record", { "0.1a@1", 1, 90 }, { "", 1, 0 }, "continue", 0, 0, false, true },
@@ -50,6 +51,7 @@ local cases = {
     { "a leader that follows late: the follower is a whole epoch ahead", { "0.1a@1", 1, 80 }, { "0.1a@1 1.0c@81", 1, 90 }, "diverged", 80, 10, true, false },
     { "the follower's epoch is higher and has nothing else", { "0.1a@1", 1, 90 }, { "0.1a@1 1.0c@81", 1, 81 }, "diverged", 80, 1, true, false },
 }
+-- luacheck: pop
 
 describe("the resume verdict", function()
     for _, case in ipairs(cases) do
