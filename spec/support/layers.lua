@@ -2,7 +2,7 @@
 --
 --     luajit spec/support/layers.lua ROOT
 --
--- A host sees core/metasync.h only; its tools may use base/ as well, which keeps no state.
+-- A host sees core/metasync.h only.
 --
 -- Reads every #include of the C files below ROOT/core and ROOT/plugins, and names each one that points upwards, sideways
 -- (lua, drive and sim don't know each other), or at a library that the layer may not use. Exit status 1 if there are any.
@@ -12,6 +12,10 @@ local root = (arg[1] or "."):gsub("/+$", "")
 local RANKS = { ["core/base"] = 1, ["core/state"] = 2, ["core/sync"] = 3, ["core/lua"] = 4, ["core/drive"] = 4,
     ["core/sim"] = 4, ["core"] = 5, ["core/example"] = 6, ["plugins"] = 6 }
 local PUBLIC = "core/metasync.h"
+
+-- The stand-alone host lives in this tree and links these stateless helpers of the core instead of having its own: bytes and
+-- messages, the real file system, names and ranges of the policy.
+local STANDALONE = { ["core/drive/fs.h"] = true, ["core/sync/policy.h"] = true }
 
 -- Pattern of a <header> -> layers that may not include it, or the only ones that may.
 local WORLD = { ["core/state"] = true, ["core/sync"] = true, ["core/sim"] = true }
@@ -68,8 +72,8 @@ local function check_quoted(path, layer, name)
     if target == PUBLIC or not target_layer or target_layer == layer then return nil end
     local rank, target_rank = RANKS[layer], RANKS[target_layer]
     if not target_rank then return "unknown layer " .. target_layer end
-    if layer == "plugins" and target_layer == "core/base" then return nil end
-    if rank == 6 then return "a host includes metasync.h (and base/ for its own bytes and files) only" end
+    if path:match("^plugins/standalone/") and (target_layer == "core/base" or STANDALONE[target]) then return nil end
+    if rank == 6 then return "a host includes metasync.h only" end
     if target_rank > rank then return "upwards" end
     if target_rank == rank then return "sideways" end
     return nil
