@@ -14,6 +14,13 @@ static int check_role(const struct ms_engine *e)
     return ms_fail(MS_E_NOT_LEADER, "this node is %s, not leader: %s", ms_role_name(e->role), e->reason);
 }
 
+/* The same for what makes no sense without a log, whatever the policy says. */
+static int check_logging(const struct ms_engine *e)
+{
+    int rc = check_role(e);
+    return rc == MS_LOCAL ? ms_fail(MS_E_LOG_FAILED, "%s", e->alarm) : rc;
+}
+
 static int check_entry(const struct ms_engine *e, const struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
 {
     if (table->id == 0) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the adopted history; open it anew", table->name);
@@ -142,7 +149,7 @@ static int flush_table(struct ms_engine *e, struct ms_table_state *table, uint32
 
 int ms_engine_flush(struct ms_engine *e, struct ms_table_state *only, uint32_t max_entries)
 {
-    int rc = check_role(e);
+    int rc = check_logging(e);
     if (rc) return rc;
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
         struct ms_table_state *table = e->store->tables[id];
@@ -406,8 +413,7 @@ int ms_engine_table(struct ms_engine *e, const char *name, int type, struct ms_t
     }
     if (type != MS_TYPE_BYTES && type != MS_TYPE_INT64) return ms_fail(MS_E_INVALID, "table %s: value type %d is not known", name, type);
     if (e->role == MS_ROLE_FOLLOWER) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the log yet", name);
-    rc = check_role(e);
-    if (rc == MS_LOCAL) rc = ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
+    rc = check_logging(e);
     return rc ? rc : define_table(e, name, type, table);
 }
 
