@@ -1,0 +1,80 @@
+-- Breaks the code on purpose, once per row of spec/mutants_list.lua, and checks that the spec named there notices:
+--
+--     luajit spec/mutants.lua            all of them (`make mutants`)
+--     luajit spec/mutants.lua NAME...    some
+--
+-- The tree is not touched: the broken file is compiled beside its directory, into a library of its own under build/mutants/, and
+-- the spec runs against that. A mutant whose text is not found any more fails, so that the list follows the code.
+local list = dofile("spec/mutants_list.lua")
+
+local BUILD = "build/release"
+local FLAGS = "-std=gnu11 -D_GNU_SOURCE -fPIC -pthread -O1 -g -w"
+
+local function read(path)
+    local file = assert(io.open(path), "cannot read " .. path)
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+local function write(path, text)
+    local file = assert(io.open(path, "w"))
+    file:write(text)
+    file:close()
+end
+
+local function sh(command) return os.execute(command) == 0 end
+
+-- The file's text with the one place changed; nil if it is not there exactly once.
+local function broken(mutant)
+    local text = read(mutant.file)
+    local from, to = text:find(mutant.from, 1, true)
+    if not from or text:find(mutant.from, to + 1, true) then return nil end
+    return text:sub(1, from - 1) .. mutant.to .. text:sub(to + 1)
+end
+
+-- Objects of the library, with the mutant's in place of its own.
+local function objects(mutant, object)
+    local all = {}
+    local pipe = io.popen("ls core/*.c core/*/*.c plugins/standalone/rocketmq/*.c spec/support/thunk.c")
+    for path in pipe:lines() do
+        if not path:find("^core/example/") then
+            all[#all + 1] = path == mutant.file and object or ("%s/%s.o"):format(BUILD, path:match("^(.*)%.c$"))
+        end
+    end
+    pipe:close()
+    all[#all + 1] = BUILD .. "/inline.o"
+    return table.concat(all, " ")
+end
+
+local function run(mutant)
+    local text = broken(mutant)
+    if not text then return false, "the text to change is not in " .. mutant.file .. " exactly once" end
+    local dir = "build/mutants/" .. mutant.name
+    sh("mkdir -p " .. dir)
+    write(dir .. "/broken.c", text)
+    local object, folder = dir .. "/broken.o", mutant.file:match("^(.*)/")
+    if not sh(("gcc %s -iquote %s -c %s/broken.c -o %s"):format(FLAGS, folder, dir, object)) then return false, "it does not compile" end
+    sh(("cp %s/cdef.h %s/cdef.h"):format(BUILD, dir))
+    local library = dir .. "/libmetasync-private.so"
+    local link = "gcc -shared -pthread %s -levent -levent_pthreads -ljansson -lcrypto -o %s"
+    if not sh(link:format(objects(mutant, object), library)) then return false, "it does not link" end
+    local command = "%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s/log 2>&1"
+    local missed = sh(command:format(mutant.env or "", library, mutant.spec, dir))
+    return not missed, missed and "NOT NOTICED by " .. mutant.spec or ("noticed by %s"):format(mutant.spec)
+end
+
+if not sh("make --no-print-directory -s private") then os.exit(2) end
+local wanted = {}
+for _, name in ipairs(arg) do wanted[name] = true end
+local good, bad = 0, 0
+for _, mutant in ipairs(list) do
+    if #arg == 0 or wanted[mutant.name] then
+        local ok, what = run(mutant)
+        print(("%-28s %-5s %s"):format(mutant.name, ok and "ok" or "BAD", what))
+        io.stdout:flush()
+        if ok then good = good + 1 else bad = bad + 1 end
+    end
+end
+print(("%d passed, %d failed"):format(good, bad))
+os.exit(bad == 0 and good > 0 and 0 or 1)
