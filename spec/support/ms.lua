@@ -93,8 +93,10 @@ end
 -- ---- callbacks -----------------------------------------------------------------------------------------------------
 
 -- LuaJIT has few callback slots, so that every callback is to be freed: ms.with_callback(ctype, fn, use) gives the C
--- function pointer to `use` and frees it afterwards, whatever happens.
+-- function pointer to `use` and frees it afterwards, whatever happens. `use` is not compiled: a C function that is called from
+-- compiled code must not call back ("bad callback").
 function ms.with_callback(ctype, fn, use)
+    jit.off(use, true)
     local callback = ffi.cast(ctype, fn)
     local results = { pcall(use, callback) }
     callback:free()
@@ -107,6 +109,7 @@ end
 --   compute  ms_compute_fn: fn(current) -> a string or nil (delete); raise or return false to refuse
 -- The arguments are Lua strings or nil. fn returns nil or a number (non-zero stops a walk).
 local function with_thunk(field, ctype, fn, use)
+    jit.off(use, true)
     return ms.with_callback(ctype, fn, function(callback)
         local thunk = ffi.new("struct spec_thunk")
         thunk[field] = callback
