@@ -55,27 +55,35 @@ static void answer(int err, struct evutil_addrinfo *found, void *context)
     (void)evtimer_add(&lookup->finish, &at_once);
 }
 
-int ms_lookup_start(struct event_base *base, struct ms_list *pending, const char *host, uint16_t port, ms_lookup_fn done,
-                    void *context, struct ms_lookup **lookup)
+static int prepare(struct ms_lookup *lookup, const struct ms_lookup_question *question)
+{
+    lookup->dns = evdns_base_new(question->base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (!lookup->dns || evtimer_assign(&lookup->finish, question->base, finish, lookup)) return MS_E_MEMORY;
+    const char *path = question->resolv_conf ? question->resolv_conf : "/etc/resolv.conf";
+    (void)evdns_base_resolv_conf_parse(lookup->dns, DNS_OPTIONS_ALL, path); /* without it: /etc/hosts only */
+    /* Some name servers don't give a name's case back. Who may talk is not decided by names but by the handshake. */
+    (void)evdns_base_set_option(lookup->dns, "randomize-case:", "0");
+    return 0;
+}
+
+int ms_lookup_start(const struct ms_lookup_question *question, struct ms_lookup **lookup)
 {
     struct ms_lookup *made = ms_alloc_zero(sizeof *made);
     if (!made) return MS_E_MEMORY;
-    made->done = done;
-    made->context = context;
-    (void)snprintf(made->host, sizeof made->host, "%s", host);
-    made->dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    if (!made->dns || evtimer_assign(&made->finish, base, finish, made)) {
+    made->done = question->done;
+    made->context = question->context;
+    (void)snprintf(made->host, sizeof made->host, "%s", question->host);
+    if (prepare(made, question) < 0) {
         if (made->dns) evdns_base_free(made->dns, 0);
         ms_release(made);
-        return ms_fail(MS_E_MEMORY, "look up \"%s\": out of memory", host);
+        return ms_fail(MS_E_MEMORY, "look up \"%s\": out of memory", question->host);
     }
-    (void)evdns_base_resolv_conf_parse(made->dns, DNS_OPTIONS_ALL, "/etc/resolv.conf"); /* without it: /etc/hosts only */
-    ms_list_add_tail(pending, &made->node);
+    ms_list_add_tail(question->pending, &made->node);
     *lookup = made;
     char service[8];
-    (void)snprintf(service, sizeof service, "%u", port);
+    (void)snprintf(service, sizeof service, "%u", question->port);
     struct evutil_addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = EVUTIL_AI_NUMERICSERV};
-    struct evdns_getaddrinfo_request *request = evdns_getaddrinfo(made->dns, host, service, &hints, answer, made);
+    struct evdns_getaddrinfo_request *request = evdns_getaddrinfo(made->dns, made->host, service, &hints, answer, made);
     if (!made->answered) made->request = request;
     return 0;
 }

@@ -15,10 +15,19 @@ struct ms_lookup;
 /* rc: 0 and a list that is not empty, or MS_E_ADDRESS, MS_E_TIMEOUT, MS_E_MEMORY with a message. */
 typedef void (*ms_lookup_fn)(void *context, int rc, const struct ms_address_list *list);
 
-/* Starts a look-up; done is called once, later, from the loop. Until everything of it is cleaned up it is an element of
- * `pending`; whoever frees that list's head takes the elements out before. MS_E_MEMORY. */
-int ms_lookup_start(struct event_base *base, struct ms_list *pending, const char *host, uint16_t port, ms_lookup_fn done,
-                    void *context, struct ms_lookup **lookup);
+struct ms_lookup_question {
+    struct event_base *base;
+    const char *host;        /* copied */
+    uint16_t port;           /* of the addresses in the answer */
+    const char *resolv_conf; /* NULL = "/etc/resolv.conf"; copied */
+    struct ms_list *pending; /* the look-up is an element of this list until everything of it is cleaned up; whoever frees the
+                                list's head takes the elements out before */
+    ms_lookup_fn done;
+    void *context;
+};
+
+/* Starts a look-up; done is called once, later, from the loop. MS_E_MEMORY. */
+int ms_lookup_start(const struct ms_lookup_question *question, struct ms_lookup **lookup);
 
 /* done will not be called. The rest is cleaned up by the loop, within a turn or two. NULL is allowed. */
 void ms_lookup_cancel(struct ms_lookup *lookup);

@@ -103,7 +103,9 @@ void ms_tcp_attempt_start(struct ms_tcp_link *link)
     if (rc == 0 && port == 0) rc = ms_fail(MS_E_ADDRESS, "address \"%s\": port 0 can't be connected to", attempt->text);
     if (rc == 0) ms_address_numeric(host, port, &attempt->list);
     if (rc == 0 && attempt->list.count == 0) {
-        rc = ms_lookup_start(link->tcp->base, &link->tcp->lookups, host, port, looked_up, link, &attempt->lookup);
+        struct ms_lookup_question question = {.base = link->tcp->base, .host = host, .port = port,
+                                              .pending = &link->tcp->lookups, .done = looked_up, .context = link};
+        rc = ms_lookup_start(&question, &attempt->lookup);
         if (rc == 0) {
             ms_tcp_link_timer(link, time_left(link));
             return;

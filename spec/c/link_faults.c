@@ -1,0 +1,474 @@
+/* Links that don't work: peers that are wrong, silent, hostile or suddenly gone, and machines that are out of something. */
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "link_lab.h"
+
+/* ---- who may talk --------------------------------------------------------------------------------------------------------- */
+
+static void expect_refusal(struct lab_options listening, struct lab_options connecting, int err, const char *word)
+{
+    struct side a, b;
+    lab_open();
+    side_open(&a, listening);
+    side_open(&b, connecting);
+    side_listen(&a);
+    side_connect(&b, a.port);
+    UNTIL(a.refusals == 1 && b.downs == 1);
+    CHECK(a.ups == 0 && b.ups == 0, "%d %d ups", a.ups, b.ups);
+    CHECK(a.err == err && b.err == err, "listener %d %s, client %d %s", a.err, a.why, b.err, b.why);
+    CHECK(strstr(a.why, word) && strstr(b.why, word), "\"%s\" is not in: %s / %s", word, a.why, b.why);
+    lab_close(&a, &b);
+}
+
+static void wrong_secret(void)
+{
+    struct lab_options one = {.secret = SECRET}, other = {.secret = SECRET "."}, none = {0};
+    expect_refusal(one, other, MS_E_AUTH, "different secrets");
+    expect_refusal(one, none, MS_E_AUTH, "the listening node has a secret, the connecting node has none");
+    expect_refusal(none, one, MS_E_AUTH, "the connecting node has a secret, the listening node has none");
+}
+
+static void foreign_cluster(void)
+{
+    struct lab_options one = {.cluster = "blue"}, other = {.cluster = "green"};
+    expect_refusal(one, other, MS_E_CLUSTER, "green");
+    one.secret = other.secret = SECRET;
+    expect_refusal(one, other, MS_E_CLUSTER, "blue");
+}
+
+/* A peer that sends everything back gets nowhere: with a secret the proof would have to come from it. */
+static void mirror(void)
+{
+    for (int i = 0; i < 2; i++) {
+        lab_open();
+        struct side a;
+        side_open(&a, (struct lab_options){.secret = i ? SECRET : NULL});
+        side_listen(&a);
+        int fd = raw_connect(a.port);
+        uint8_t bytes[1024];
+        UNTIL(a.refusals || ({
+                  ssize_t got = raw_recv(fd, bytes, sizeof bytes);
+                  if (got > 0) raw_send(fd, bytes, (size_t)got);
+                  false;
+              }));
+        CHECK(a.ups == 0 && a.err == MS_E_AUTH, "%d: %s", a.err, a.why);
+        close(fd);
+        lab_close(&a, NULL);
+    }
+}
+
+/* ---- malformed ------------------------------------------------------------------------------------------------------------ */
+
+static void garbage(void)
+{
+    lab_open();
+    struct side a;
+    side_open(&a, (struct lab_options){.handshake_ms = 300, .linger_ms = 300});
+    side_listen(&a);
+    static const char http[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    uint64_t seed = 20250101;
+    for (int round = 0; round < 500; round++) {
+        uint8_t bytes[600];
+        size_t size = round == 0 ? sizeof http : 12 + spec_random(&seed) % (sizeof bytes - 12);
+        for (size_t i = 0; i < size; i++) bytes[i] = round == 0 ? (uint8_t)http[i] : (uint8_t)spec_random(&seed);
+        if (round % 4 == 1) bytes[6] = MS_FRAME_VERSION, bytes[7] = 0;
+        if (round % 4 == 2) ms_frame_header(bytes, (uint8_t)spec_random(&seed), 0, ms_bytes(bytes + 12, size - 12), 0);
+        int refusals = a.refusals, fd = raw_connect(a.port);
+        raw_send(fd, bytes, size);
+        shutdown(fd, SHUT_WR);
+        UNTIL(a.refusals == refusals + 1);
+        CHECK(a.ups == 0, "round %d got in", round);
+        close(fd);
+    }
+    lab_close(&a, NULL);
+}
+
+/* One flipped bit of a control frame ends the link, and the peer is told. Flips in flags and size are caught by the hash too. */
+static void flipped_bits(void)
+{
+    lab_open();
+    struct side a;
+    side_open(&a, (struct lab_options){0});
+    side_listen(&a);
+    struct ms_buf frame;
+    ms_buf_init(&frame);
+    buf_frame(&frame, MS_FRAME_ACK, ms_str("some payload"));
+    for (size_t bit = 0; bit < 8 * frame.size; bit++) {
+        int fd = raw_link(&a), downs = a.downs, code = 0;
+        frame.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        raw_send(fd, frame.data, frame.size);
+        shutdown(fd, SHUT_WR); /* a flip in the size may make it wait for more */
+        UNTIL(a.downs == downs + 1);
+        CHECK(a.frames == 0, "bit %zu passed", bit);
+        bool told = raw_bye(fd, &code) == 1;
+        CHECK(told ? code == a.err : a.err == MS_E_IO, "bit %zu: %d, told %d: %s", bit, a.err, code, a.why);
+        frame.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        close(fd);
+    }
+    ms_buf_close(&frame);
+    lab_close(&a, NULL);
+}
+
+static size_t capacity_of(const struct side *side)
+{
+    struct ms_tcp_link *link = ms_tcp_find(side->tcp, side->link);
+    CHECK(link, "the link is gone");
+    return link->in.capacity;
+}
+
+/* D11: what is announced costs nothing; only what arrives does. */
+static void announced_sizes(void)
+{
+    static const struct { uint8_t type; uint32_t size; int err; } frames[] = {
+        {MS_FRAME_GROUP, BULK_MAX, 0},
+        {MS_FRAME_GROUP, BULK_MAX + 1, MS_E_LIMIT},
+        {MS_FRAME_SNAPSHOT_DATA, UINT32_MAX, MS_E_LIMIT},
+        {MS_FRAME_HELLO, MS_FRAME_CONTROL_MAX, 0},
+        {MS_FRAME_HELLO, MS_FRAME_CONTROL_MAX + 1, MS_E_LIMIT},
+        {0x99, UINT32_MAX, MS_E_LIMIT},
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        lab_open();
+        struct side a;
+        side_open(&a, (struct lab_options){.linger_ms = 200});
+        side_listen(&a);
+        int fd = raw_link(&a), code = 0;
+        int64_t live = ms_mem_live();
+        uint8_t header[MS_FRAME_HEADER + 10] = {0};
+        ms_frame_header(header, frames[i].type, 0, ms_str(""), frames[i].size);
+        raw_send(fd, header, sizeof header);
+        if (frames[i].err) {
+            UNTIL(a.downs == 1);
+            CHECK(a.err == frames[i].err && raw_bye(fd, &code) == 1 && code == a.err, "frame %zu: %d %s", i, a.err, a.why);
+        } else {
+            turn(50);
+            CHECK(a.downs == 0 && ms_mem_live() == live && capacity_of(&a) <= 4096, "frame %zu: %zu bytes", i, capacity_of(&a));
+        }
+        close(fd);
+        lab_close(&a, NULL);
+    }
+}
+
+/* ---- silent, slow, many ---------------------------------------------------------------------------------------------------- */
+
+static void silent_peer(void)
+{
+    lab_open();
+    struct side a, b;
+    struct lab_options quick = {.handshake_ms = 200, .linger_ms = 100};
+    side_open(&a, quick);
+    side_open(&b, quick);
+    side_listen(&a);
+    uint16_t port;
+    int listener = raw_listen(&port), fd = raw_connect(a.port);
+    uint64_t from = spec_now_ms();
+    side_connect(&b, port); /* connects (the system answers), but nobody greets */
+    UNTIL(a.refusals == 1 && b.downs == 1);
+    CHECK(a.err == MS_E_TIMEOUT && b.err == MS_E_TIMEOUT, "%s / %s", a.why, b.why);
+    CHECK(spec_now_ms() - from >= 150 && spec_now_ms() - from < 2000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
+    /* One byte of a good greeting every few milliseconds does not buy more time. */
+    struct ms_buf greeting;
+    ms_buf_init(&greeting);
+    buf_greeting(&greeting, true);
+    int slow = raw_connect(a.port);
+    from = spec_now_ms();
+    for (size_t i = 0; a.refusals == 1 && i < greeting.size; i++) {
+        raw_send(slow, greeting.data + i, 1);
+        turn(10);
+    }
+    CHECK(a.refusals == 2 && a.ups == 0 && spec_now_ms() - from < 2000, "%d refusals", a.refusals);
+    ms_buf_close(&greeting);
+    close(slow);
+    close(fd);
+    close(listener);
+    lab_close(&a, &b);
+}
+
+/* D11: idle connections take no place from a link that works, nor from a new one. */
+static void idle_crowd(void)
+{
+    struct side a, b, c;
+    pair_open(&a, &b, (struct lab_options){.links_max = 8, .handshake_ms = 3000, .linger_ms = 100});
+    enum { CROWD = 200 };
+    int crowd[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = raw_connect(a.port);
+        turn(0);
+    }
+    UNTIL(a.refusals == CROWD - 8);
+    CHECK(ms_tcp_count(a.tcp, MS_TCP_SHAKING, false) == 8, "%zu shaking", ms_tcp_count(a.tcp, MS_TCP_SHAKING, false));
+    send_text(&b, MS_FRAME_ACK, "still here");
+    UNTIL(a.frames == 1);
+    side_open(&c, (struct lab_options){0});
+    side_connect(&c, a.port);
+    UNTIL(c.ups == 1 && a.ups == 2);
+    for (int i = 0; i < CROWD; i++) close(crowd[i]);
+    ms_tcp_close_all(c.tcp);
+    UNTIL(ms_tcp_idle(c.tcp));
+    ms_tcp_free(c.tcp);
+    lab_close(&a, &b);
+}
+
+static void too_many_links(void)
+{
+    struct side a, b, c;
+    pair_open(&a, &b, (struct lab_options){.links_max = 2, .linger_ms = 300});
+    int second = raw_link(&a);
+    side_open(&c, (struct lab_options){0});
+    side_connect(&c, a.port);
+    UNTIL(c.downs == 1 && a.refusals == 1);
+    CHECK(c.err == MS_E_LIMIT && strstr(c.why, "all 2 links are taken"), "%d %s", c.err, c.why);
+    close(second);
+    UNTIL(a.downs == 1);
+    c.downs = 0;
+    side_connect(&c, a.port);
+    UNTIL(c.ups == 1);
+    send_text(&b, MS_FRAME_ACK, "unaffected");
+    UNTIL(a.frames == 1);
+    ms_tcp_close_all(c.tcp);
+    UNTIL(ms_tcp_idle(c.tcp));
+    ms_tcp_free(c.tcp);
+    lab_close(&a, &b);
+}
+
+/* ---- suddenly gone --------------------------------------------------------------------------------------------------------- */
+
+/* D9: the peer ends, with FIN or RST, after each byte of its part of the handshake. */
+static void close_at_every_byte(void)
+{
+    struct ms_buf client, listener;
+    ms_buf_init(&client);
+    ms_buf_init(&listener);
+    buf_greeting(&client, true);
+    buf_greeting(&listener, false);
+    lab_open();
+    struct side a;
+    side_open(&a, (struct lab_options){.linger_ms = 300});
+    side_listen(&a);
+    uint16_t port;
+    int raw = raw_listen(&port);
+    for (size_t cut = 0; cut <= client.size; cut++) {
+        for (int how = 0; how < 4; how++) {
+            int ended = a.refusals + a.downs, ups = a.ups;
+            if (how >= 2) side_connect(&a, port);
+            int fd = how < 2 ? raw_connect(a.port) : raw_accept(raw);
+            const struct ms_buf *stream = how < 2 ? &client : &listener;
+            raw_send(fd, stream->data, cut);
+            if (cut % 3 == 0) turn(0);
+            if (how % 2) raw_reset(fd);
+            else close(fd);
+            UNTIL(a.refusals + a.downs == ended + 1);
+            CHECK(a.ups == ups || cut == client.size, "up after %zu bytes", cut);
+        }
+    }
+    close(raw);
+    lab_close(&a, NULL);
+    ms_buf_close(&client);
+    ms_buf_close(&listener);
+}
+
+/* We end it ourselves, at every turn of the loop. */
+static void close_at_every_turn(void)
+{
+    for (int turns = 0; turns < 12; turns++) {
+        for (int who = 0; who < 3; who++) {
+            lab_open();
+            struct side a, b;
+            side_open(&a, (struct lab_options){.secret = SECRET});
+            side_open(&b, (struct lab_options){.secret = SECRET});
+            side_listen(&a);
+            uint64_t link = side_connect(&b, a.port);
+            for (int i = 0; i < turns; i++) turn(0);
+            if (who == 0) ms_tcp_close(b.tcp, link);
+            if (who == 1) ms_tcp_close_all(a.tcp);
+            if (who == 2) { /* without any grace */
+                ms_tcp_free(b.tcp);
+                side_open(&b, (struct lab_options){0});
+            }
+            for (int i = 0; i < 5; i++) turn(0);
+            CHECK(who == 1 || b.downs == 0, "told of its own close");
+            lab_close(&a, &b);
+        }
+    }
+}
+
+/* ---- out of something ------------------------------------------------------------------------------------------------------ */
+
+/* Each allocation of ours fails once: the link comes up or its end is reported; nothing hangs, nothing leaks. */
+static void failing_allocations(void)
+{
+    for (int64_t n = 1;; n++) {
+        lab_open();
+        struct side a, b;
+        side_open(&a, (struct lab_options){.secret = SECRET, .linger_ms = 100});
+        side_open(&b, (struct lab_options){.secret = SECRET, .linger_ms = 100});
+        side_listen(&a);
+        (void)ms_mem_fail_after(n);
+        side_connect(&b, a.port);
+        UNTIL(b.downs || (a.ups && b.ups));
+        if (b.downs == 0) {
+            ms_tcp_send(b.tcp, b.link, MS_FRAME_GROUP, 0, ms_bytes(live_before ? "x" : "y", 1), NULL);
+            static char large[100000];
+            ms_tcp_send(b.tcp, b.link, MS_FRAME_GROUP, 0, ms_bytes(large, sizeof large), NULL);
+            UNTIL(a.frames == 2 || (b.downs && a.downs));
+        }
+        bool failed = ms_mem_fail_after(0) <= 0;
+        lab_close(&a, &b);
+        if (!failed) break;
+        CHECK(n < 200, "too many allocations");
+    }
+}
+
+/* Out of descriptors the listener pauses instead of spinning, and takes the waiting connection once there are some again. */
+static void out_of_descriptors(void)
+{
+    lab_open();
+    struct side a;
+    side_open(&a, (struct lab_options){0});
+    side_listen(&a);
+    int waiting = raw_connect(a.port);
+    struct rlimit old, low;
+    getrlimit(RLIMIT_NOFILE, &old);
+    low = old;
+    low.rlim_cur = (rlim_t)waiting + 1;
+    setrlimit(RLIMIT_NOFILE, &low);
+    uint64_t cpu = spec_cpu_ms();
+    turn(300);
+    CHECK(spec_cpu_ms() - cpu < 150, "spinning: %llu ms", (unsigned long long)(spec_cpu_ms() - cpu));
+    CHECK(ms_tcp_count(a.tcp, MS_TCP_SHAKING, false) == 0, "accepted");
+    setrlimit(RLIMIT_NOFILE, &old);
+    UNTIL(ms_tcp_count(a.tcp, MS_TCP_SHAKING, false) == 1);
+    close(waiting);
+    lab_close(&a, NULL);
+}
+
+/* ---- addresses -------------------------------------------------------------------------------------------------------------- */
+
+static void expect_down(struct side *side, const char *address, int err, int or_err)
+{
+    int downs = side->downs;
+    ms_tcp_connect(side->tcp, ms_tcp_reserve(side->tcp), address);
+    CHECK(side->downs == downs, "told from inside ms_tcp_connect");
+    UNTIL(side->downs == downs + 1);
+    CHECK(side->err == err || side->err == or_err, "%s: %d %s", address, side->err, side->why);
+}
+
+static void bad_addresses(void)
+{
+    lab_open();
+    struct side a, b;
+    side_open(&a, (struct lab_options){.handshake_ms = 1000});
+    side_open(&b, (struct lab_options){.secret = SECRET});
+    uint16_t port;
+    int fd = raw_listen(&port);
+    char nobody[40], taken[40];
+    snprintf(nobody, sizeof nobody, "localhost:%u", port);
+    snprintf(taken, sizeof taken, "127.0.0.1:%u", port);
+    CHECK(ms_tcp_listen(b.tcp, taken, &port) == MS_E_IO && strstr(ms_error_message(), taken), "%s", ms_error_message());
+    close(fd);
+    expect_down(&a, nobody, MS_E_IO, MS_E_IO);
+    expect_down(&a, "no port", MS_E_ADDRESS, MS_E_ADDRESS);
+    expect_down(&a, "127.0.0.1:0", MS_E_ADDRESS, MS_E_ADDRESS);
+    expect_down(&a, "192.0.2.1:7000", MS_E_ADDRESS, MS_E_ADDRESS);
+    CHECK(strstr(a.why, "192.0.2.1:7000") && strstr(a.why, "secret"), "%s", a.why);
+    expect_down(&a, "no-such-host.invalid:7000", MS_E_ADDRESS, MS_E_TIMEOUT);
+    CHECK(ms_tcp_listen(a.tcp, "0.0.0.0:0", &port) == MS_E_ADDRESS && strstr(ms_error_message(), "secret"), "%s", ms_error_message());
+    CHECK(ms_tcp_listen(b.tcp, "192.0.2.1:0", &port) == MS_E_ADDRESS, "%s", ms_error_message());
+    CHECK(ms_tcp_listen(b.tcp, "0.0.0.0:0", &port) == 0 && port, "%s", ms_error_message());
+    CHECK(ms_tcp_listen(b.tcp, "0.0.0.0:0", &port) == MS_E_INVALID, "twice");
+    CHECK(ms_tcp_listen(a.tcp, "localhost:0", &port) == 0 && port, "%s", ms_error_message());
+    ms_tcp_connect(a.tcp, ms_tcp_reserve(a.tcp), "no-such-host.invalid:7000"); /* and closed while it is looked up */
+    turn(0);
+    lab_close(&a, &b);
+}
+
+/* ---- status of another node --------------------------------------------------------------------------------------------------- */
+
+struct remote_job {
+    uint16_t port;
+    int rc, timeout_ms;
+    const char *secret;
+    char *json, why[512];
+    atomic_bool done;
+};
+
+static void *ask_status(void *context)
+{
+    struct remote_job *job = context;
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", job->port);
+    job->rc = ms_remote_status(address, "spec", job->secret, job->timeout_ms, &job->json);
+    snprintf(job->why, sizeof job->why, "%s", ms_error_message());
+    atomic_store(&job->done, true);
+    return NULL;
+}
+
+static const char *status_text;
+
+static void reply_status(struct side *side, uint64_t link)
+{
+    if (side->last_type != MS_FRAME_STATUS_REQUEST || !status_text) return;
+    struct ms_message message;
+    ms_message_init(&message);
+    message.text = ms_str(status_text);
+    struct ms_buf payload;
+    ms_buf_init(&payload);
+    ms_message_encode(MS_FRAME_STATUS_REPLY, &message, &payload);
+    ms_tcp_send(side->tcp, link, MS_FRAME_STATUS_REPLY, 0, ms_buf_bytes(&payload), NULL);
+    ms_buf_close(&payload);
+}
+
+static void remote_status(void)
+{
+    static const struct { const char *text, *secret, *expected; int rc, timeout_ms; } tries[] = {
+        {"{\"role\": \"leader\",\n \"head\": 9223372036854775807}", SECRET, "{\"role\":\"leader\",\"head\":9223372036854775807}", 0, 5000},
+        {"{\"role\":", SECRET, NULL, MS_E_FORMAT, 5000},
+        {NULL, SECRET, NULL, MS_E_TIMEOUT, 150},
+        {"{}", SECRET "!", NULL, MS_E_AUTH, 5000},
+        {"{}", NULL, NULL, MS_E_AUTH, 5000},
+        {"{}", "too short", NULL, MS_E_INVALID, 5000},
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        lab_open();
+        struct side a;
+        side_open(&a, (struct lab_options){.secret = SECRET});
+        side_listen(&a);
+        status_text = tries[i].text;
+        a.on_frame = reply_status;
+        struct remote_job job = {.port = a.port, .timeout_ms = tries[i].timeout_ms, .secret = tries[i].secret};
+        pthread_t thread;
+        uint64_t from = spec_now_ms();
+        CHECK(pthread_create(&thread, NULL, ask_status, &job) == 0, "no thread");
+        UNTIL(atomic_load(&job.done));
+        pthread_join(thread, NULL);
+        CHECK(job.rc == tries[i].rc, "try %zu: %d %s", i, job.rc, job.why);
+        CHECK(spec_now_ms() - from < (uint64_t)job.timeout_ms + 1000, "try %zu took too long", i);
+        CHECK(job.rc < 0 || strcmp(job.json, tries[i].expected) == 0, "%s", job.json);
+        ms_free(job.json);
+        lab_close(&a, NULL);
+    }
+}
+
+static const struct spec_case cases[] = {
+    SPEC_CASE(wrong_secret, "different secrets, or a secret on one side only, are refused, and both sides say why"),
+    SPEC_CASE(foreign_cluster, "a node of another cluster is refused, and both sides name the clusters"),
+    SPEC_CASE(mirror, "a peer that reflects what we send is refused"),
+    SPEC_CASE(garbage, "what is no metasync is refused"),
+    SPEC_CASE(flipped_bits, "any flipped bit of a control frame ends the link, and the peer is told"),
+    SPEC_CASE(announced_sizes, "D11: a frame that is too long is refused, one that is only announced takes no memory"),
+    SPEC_CASE(silent_peer, "silent and slow peers are given up after handshake_ms, on both sides"),
+    SPEC_CASE(idle_crowd, "D11: a crowd of idle connections locks no one out"),
+    SPEC_CASE(too_many_links, "a link too many is told so, and others are unaffected"),
+    SPEC_CASE(close_at_every_byte, "D9: a peer may go after every byte of the handshake"),
+    SPEC_CASE(close_at_every_turn, "D9: we may close in every turn of the handshake"),
+    SPEC_CASE(failing_allocations, "any allocation may fail: the link comes up or its end is reported"),
+    SPEC_CASE(out_of_descriptors, "a listener without descriptors waits without spinning"),
+    SPEC_CASE(bad_addresses, "malformed, unknown, forbidden and taken addresses are refused with their code"),
+    SPEC_CASE(remote_status, "ms_remote_status gets the JSON of another node, or says why not, in time"),
+};
+
+int main(int argc, char **argv)
+{
+    return spec_main(cases, sizeof cases / sizeof cases[0], argc, argv);
+}
