@@ -1,0 +1,171 @@
+/* The node's lock, and how calls wait without it. */
+#include "node.h"
+
+#include <stdio.h>
+
+/* ---- the lock ------------------------------------------------------------------------------------------------------------ */
+
+void ms_node_lock(struct ms_node *node)
+{
+    (void)pthread_mutex_lock(&node->mutex);
+}
+
+bool ms_node_has_work(const struct ms_node *node)
+{
+    return node->pump || node->net.ops.size > 0 || node->net_lost || ms_disk_pending(&node->disk) || node->wake_at < node->armed_at;
+}
+
+/* Takes the waiters whose wait is over out of the lists. In a list lsns rise, so that the first one that is not there yet ends it. */
+static void collect(struct ms_node *node, struct ms_list *done)
+{
+    node->moved = false;
+    for (int level = MS_LEVEL_OS; level < MS_NODE_LEVELS; level++) {
+        struct ms_list *list = &node->waiters[level];
+        while (!ms_list_empty(list)) {
+            struct ms_waiter *waiter = ms_list_entry(list->next, struct ms_waiter, node);
+            int rc = ms_engine_reached(&node->engine, waiter->lsn, level, waiter->epoch_id);
+            if (rc == 0) break;
+            waiter->result = rc < 0 ? rc : 0;
+            if (rc < 0) (void)snprintf(waiter->why, sizeof waiter->why, "%s", ms_fail_message(rc));
+            ms_list_remove(&waiter->node);
+            ms_list_add_tail(done, &waiter->node);
+            node->inside--;
+        }
+    }
+    if (node->watchers) (void)pthread_cond_broadcast(&node->changed);
+}
+
+/* A waiter is gone as soon as it is woken: the next one is looked up before. */
+static void wake_all(struct ms_list *done)
+{
+    for (struct ms_list *at = done->next, *next; at != done; at = next) {
+        next = at->next;
+        ms_parker_wake(&ms_list_entry(at, struct ms_waiter, node)->parker);
+    }
+}
+
+static bool must_tell(struct ms_node *node)
+{
+    if (!node->asleep || node->told || !ms_node_has_work(node)) return false;
+    node->told = true;
+    return true;
+}
+
+void ms_node_unlock(struct ms_node *node)
+{
+    struct ms_list done;
+    ms_list_init(&done);
+    if (node->moved) collect(node, &done);
+    bool tell = must_tell(node);
+    (void)pthread_mutex_unlock(&node->mutex);
+    if (tell) ms_loop_wake(&node->loop);
+    wake_all(&done);
+}
+
+void ms_node_settle(struct ms_node *node)
+{
+    struct ms_list done;
+    ms_list_init(&done);
+    if (node->moved) collect(node, &done);
+    wake_all(&done);
+    if (must_tell(node)) ms_loop_wake(&node->loop);
+}
+
+void ms_node_enter(struct ms_door *door)
+{
+    struct ms_node *node = ms_list_entry(door, struct ms_node, door);
+    ms_node_lock(node);
+    node->hold_began = ms_clock_now();
+}
+
+void ms_node_leave(struct ms_door *door)
+{
+    struct ms_node *node = ms_list_entry(door, struct ms_node, door);
+    uint64_t held = ms_clock_now() - node->hold_began;
+    if (held > node->hold_max) node->hold_max = held;
+    ms_node_unlock(node);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------------------- */
+
+bool ms_node_watch(struct ms_node *node, uint64_t deadline)
+{
+    ms_node_settle(node);
+    node->watchers++;
+    node->inside++;
+    bool in_time = ms_cond_wait(&node->changed, &node->mutex, deadline);
+    node->inside--;
+    node->watchers--;
+    if (node->closing && node->inside == 0) (void)pthread_cond_broadcast(&node->changed); /* ms_close waits for that */
+    return in_time;
+}
+
+static void add_waiter(struct ms_node *node, struct ms_waiter *waiter, int level)
+{
+    struct ms_list *before = node->waiters[level].prev;
+    while (before != &node->waiters[level] && ms_list_entry(before, struct ms_waiter, node)->lsn > waiter->lsn) before = before->prev;
+    ms_list_add_tail(before->next, &waiter->node); /* in front of the next one, that is after `before` */
+    node->inside++;
+}
+
+/* The deadline has come: still in its list, or just being woken? */
+static int give_up(struct ms_node *node, struct ms_waiter *waiter)
+{
+    ms_node_lock(node);
+    bool waits = waiter->result == MS_WAITING;
+    if (waits) {
+        ms_list_remove(&waiter->node);
+        node->inside--;
+    }
+    ms_node_unlock(node);
+    if (waits) return ms_fail(MS_E_TIMEOUT, "lsn %llu has not got so far in time", (unsigned long long)waiter->lsn);
+    (void)ms_parker_wait(&waiter->parker, MS_FOREVER);
+    return waiter->result;
+}
+
+int ms_node_wait_unlock(struct ms_node *node, uint64_t lsn, int level, uint64_t deadline)
+{
+    uint64_t epoch_id = ms_lineage_last(&node->store.lineage).id;
+    int rc = ms_engine_reached(&node->engine, lsn, level, epoch_id);
+    if (!rc && node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
+    if (rc) {
+        ms_node_unlock(node);
+        return rc < 0 ? rc : 0;
+    }
+    struct ms_waiter waiter; /* not zeroed: `why` is large and seldom needed */
+    waiter.lsn = lsn;
+    waiter.epoch_id = epoch_id;
+    waiter.result = MS_WAITING;
+    ms_parker_init(&waiter.parker);
+    add_waiter(node, &waiter, level);
+    ms_node_unlock(node);
+    if (!ms_parker_wait(&waiter.parker, deadline)) return give_up(node, &waiter);
+    return waiter.result < 0 ? ms_fail(waiter.result, "%s", waiter.why) : 0;
+}
+
+void ms_node_end_waits(struct ms_node *node)
+{
+    struct ms_list done;
+    ms_list_init(&done);
+    for (int level = 0; level < MS_NODE_LEVELS; level++) {
+        while (!ms_list_empty(&node->waiters[level])) {
+            struct ms_waiter *waiter = ms_list_entry(node->waiters[level].next, struct ms_waiter, node);
+            waiter->result = MS_E_CLOSED;
+            (void)snprintf(waiter->why, sizeof waiter->why, "the node is being closed");
+            ms_list_remove(&waiter->node);
+            ms_list_add_tail(&done, &waiter->node);
+            node->inside--;
+        }
+    }
+    for (int i = 0; i < MS_NODE_OWNERS; i++) {
+        for (struct ms_list *at = node->owners[i].next; at != &node->owners[i]; at = at->next) {
+            struct ms_txn *txn = ms_list_entry(at, struct ms_txn, by_owner);
+            if (txn->held || txn->result) continue;
+            txn->result = MS_E_CLOSED;
+            ms_list_remove(&txn->by_key);
+            ms_parker_wake(&txn->parker);
+        }
+    }
+    (void)pthread_cond_broadcast(&node->changed);
+    wake_all(&done);
+}

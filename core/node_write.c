@@ -1,0 +1,256 @@
+/* Writing: transactions, puts, batches. All of it comes down to ms_engine_commit under the lock, and a wait without it. */
+#include "node_key.h"
+
+/* A commit that is told to come again waits for room in the log or its tail, with nothing changed. Called with the lock; MS_E_AGAIN
+ * means: try again now. */
+static int wait_for_room(struct ms_node *node, uint64_t *deadline)
+{
+    int rc = ms_node_may_wait(node, "a write without room in the log");
+    if (rc) return rc;
+    if (!*deadline) *deadline = ms_clock_deadline(MS_NODE_PATIENCE_MS);
+    node->pump = true;
+    bool in_time = ms_node_watch(node, *deadline);
+    if (node->closing) return ms_fail(MS_E_CLOSED, "the node is being closed");
+    if (in_time) return MS_E_AGAIN;
+    if (node->engine.room_error) return ms_fail(MS_E_NO_SPACE, "no space for the log");
+    return ms_fail(MS_E_TIMEOUT, "no room in the log for %d ms", MS_NODE_PATIENCE_MS);
+}
+
+/* After a commit, with the lock, which is let go for good: leaves word for the loop and waits for the level. */
+static int committed(struct ms_node *node, uint64_t lsn, int level, int flags, uint64_t *result)
+{
+    if (node->engine.tail.open || node->engine.sync_wanted) node->pump = true;
+    if (result) *result = lsn;
+    if (level > MS_LEVEL_MEMORY && !(flags & MS_NOWAIT)) return ms_node_wait_unlock(node, lsn, level, MS_FOREVER);
+    ms_node_unlock(node);
+    return 0;
+}
+
+/* ---- transactions ------------------------------------------------------------------------------------------------------------ */
+
+int ms_begin(struct ms_table *table, struct ms_bytes key, int wait_ms, struct ms_txn **txn)
+{
+    *txn = NULL;
+    int rc = ms_node_may_wait(table->node, "ms_begin");
+    return rc ? rc : ms_key_begin(table, key, wait_ms, true, txn);
+}
+
+struct ms_bytes ms_txn_value(const struct ms_txn *txn)
+{
+    return txn->value;
+}
+
+int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *lsn)
+{
+    struct ms_node *node = txn->table->node;
+    struct ms_bytes key = ms_bytes(txn->key, txn->key_size);
+    uint64_t at = 0, deadline = 0;
+    int level = 0, rc;
+    ms_node_lock(node);
+    if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
+    else if (txn->committed) rc = ms_fail(MS_E_INVALID, "this transaction is committed already");
+    else
+        while ((rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, &at, &level)) == MS_E_AGAIN)
+            if ((rc = wait_for_room(node, &deadline)) != MS_E_AGAIN) break;
+    if (rc) {
+        ms_node_unlock(node);
+        return rc;
+    }
+    txn->committed = true;
+    return committed(node, at, level, flags, lsn);
+}
+
+void ms_end(struct ms_txn *txn)
+{
+    if (txn) ms_key_end(txn);
+}
+
+int ms_compute(struct ms_table *table, struct ms_bytes key, ms_compute_fn fn, void *context, int flags, uint64_t *lsn)
+{
+    struct ms_txn *txn;
+    struct ms_bytes value = {NULL, 0};
+    int rc = ms_begin(table, key, MS_NODE_PATIENCE_MS, &txn);
+    if (rc) return rc;
+    if (fn(context, txn->value, &value)) rc = ms_fail(MS_E_REFUSED, "the compute function refused");
+    else rc = ms_commit(txn, value, flags, lsn);
+    ms_end(txn);
+    return rc;
+}
+
+/* ---- one entry ----------------------------------------------------------------------------------------------------------------- */
+
+struct change {
+    struct ms_table *table;
+    struct ms_bytes key, value;
+    const struct ms_bytes *expected; /* NULL = any */
+    uint64_t key_hash;
+};
+
+static int compare(const struct change *change)
+{
+    if (!change->expected) return 0;
+    struct ms_bytes current = ms_table_get(change->table->state, change->key, change->key_hash);
+    return ms_bytes_equal(current, *change->expected) ? 0 : ms_fail(MS_E_CHANGED, "the value is not the expected one");
+}
+
+/* The key is held by a transaction: this becomes one too, behind it. */
+static int write_behind(const struct change *change, int flags, uint64_t *lsn)
+{
+    struct ms_txn *txn;
+    int rc = ms_node_may_wait(change->table->node, "a write to a busy key");
+    if (!rc) rc = ms_key_begin(change->table, change->key, MS_NODE_PATIENCE_MS, change->expected != NULL, &txn);
+    if (rc) return rc;
+    if (change->expected && !ms_bytes_equal(txn->value, *change->expected)) rc = ms_fail(MS_E_CHANGED, "the value is not the expected one");
+    else rc = ms_commit(txn, change->value, flags, lsn);
+    ms_end(txn);
+    return rc;
+}
+
+static int write_one(const struct change *change, int flags, uint64_t *lsn)
+{
+    struct ms_node *node = change->table->node;
+    uint64_t at = 0, deadline = 0;
+    int level = 0, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
+    if (rc) return rc;
+    ms_node_lock(node);
+    do {
+        if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
+        if (node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction");
+        if (rc && rc != MS_E_AGAIN) break;
+        if (node->txns && ms_key_holder(node, change->table, change->key, change->key_hash)) {
+            ms_node_unlock(node);
+            return write_behind(change, flags, lsn);
+        }
+        rc = compare(change);
+        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, &at, &level);
+        if (rc == MS_E_AGAIN) rc = wait_for_room(node, &deadline);
+    } while (rc == MS_E_AGAIN);
+    if (!rc) return committed(node, at, level, flags, lsn);
+    ms_node_unlock(node);
+    return rc;
+}
+
+static int check_value(struct ms_bytes value)
+{
+    return value.data ? 0 : ms_fail(MS_E_INVALID, "no value; ms_delete deletes");
+}
+
+int ms_put(struct ms_table *table, struct ms_bytes key, struct ms_bytes value, int flags, uint64_t *lsn)
+{
+    struct change change = {table, key, value, NULL, ms_key_hash(key)};
+    int rc = check_value(value);
+    return rc ? rc : write_one(&change, flags, lsn);
+}
+
+int ms_delete(struct ms_table *table, struct ms_bytes key, int flags, uint64_t *lsn)
+{
+    struct change change = {table, key, ms_bytes(NULL, 0), NULL, ms_key_hash(key)};
+    return write_one(&change, flags, lsn);
+}
+
+int ms_compare_and_set(struct ms_table *table, struct ms_bytes key, struct ms_bytes expected, struct ms_bytes value, int flags, uint64_t *lsn)
+{
+    struct change change = {table, key, value, &expected, ms_key_hash(key)};
+    int rc = check_value(value);
+    return rc ? rc : write_one(&change, flags, lsn);
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------------------------------- */
+
+enum { BATCH_ON_STACK = 32 };
+
+static bool any_busy(struct ms_node *node, const struct ms_write *writes, size_t count)
+{
+    for (size_t i = 0; node->txns && i < count; i++)
+        if (ms_key_holder(node, writes[i].table, writes[i].key, ms_key_hash(writes[i].key))) return true;
+    return false;
+}
+
+/* With the lock: waits until none of the keys is busy. */
+static int wait_for_keys(struct ms_node *node, const struct ms_write *writes, size_t count, uint64_t *deadline)
+{
+    int rc = 0;
+    while (!rc && any_busy(node, writes, count)) {
+        rc = ms_node_may_wait(node, "a write to a busy key");
+        if (rc) break;
+        if (!*deadline) *deadline = ms_clock_deadline(MS_NODE_PATIENCE_MS);
+        node->batches++;
+        bool in_time = ms_node_watch(node, *deadline);
+        node->batches--;
+        if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
+        else if (!in_time) rc = ms_fail(MS_E_BUSY, "a key of the batch was busy for %d ms", MS_NODE_PATIENCE_MS);
+    }
+    return rc;
+}
+
+static int write_batch(struct ms_node *node, const struct ms_write *writes, const struct ms_engine_write *states, size_t count, int flags,
+                       uint64_t *lsn)
+{
+    uint64_t at = 0, room = 0, keys = 0;
+    int level = 0, rc = 0;
+    ms_node_lock(node);
+    if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
+    else if (node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction");
+    if (!rc)
+        do {
+            rc = wait_for_keys(node, writes, count, &keys);
+            if (!rc) rc = ms_engine_commit_batch(&node->engine, states, count, &at, &level);
+            if (rc == MS_E_AGAIN) rc = wait_for_room(node, &room);
+        } while (rc == MS_E_AGAIN);
+    if (!rc) return committed(node, at, level, flags, lsn);
+    ms_node_unlock(node);
+    return rc;
+}
+
+int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t count, int flags, uint64_t *lsn)
+{
+    struct ms_engine_write few[BATCH_ON_STACK], *states = few;
+    int rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
+    for (size_t i = 0; !rc && i < count; i++)
+        if (!writes[i].table || writes[i].table->node != node) rc = ms_fail(MS_E_INVALID, "write %zu of the batch: the table of another node", i);
+    if (!rc && count > BATCH_ON_STACK) states = ms_alloc(count * sizeof *states);
+    if (!states) rc = MS_E_MEMORY;
+    if (rc) return rc;
+    for (size_t i = 0; i < count; i++) states[i] = (struct ms_engine_write){writes[i].table->state, writes[i].key, writes[i].value};
+    rc = write_batch(node, writes, states, count, flags, lsn);
+    if (states != few) ms_release(states);
+    return rc;
+}
+
+/* ---- waiting, flushing ------------------------------------------------------------------------------------------------------------ */
+
+int ms_wait(struct ms_node *node, uint64_t lsn, int level, int timeout_ms)
+{
+    int rc = ms_node_may_wait(node, "ms_wait");
+    if (!rc && (level < MS_LEVEL_MEMORY || level > MS_LEVEL_REPLICA)) rc = ms_fail(MS_E_INVALID, "level %d is none of 1..4", level);
+    if (rc) return rc;
+    uint64_t deadline = ms_clock_deadline(timeout_ms);
+    ms_node_lock(node);
+    if (level >= MS_LEVEL_DISK && lsn > node->engine.synced) {
+        node->engine.sync_wanted = true; /* it may have been written with a lower level in mind */
+        node->pump = true;
+    }
+    return ms_node_wait_unlock(node, lsn, level, deadline);
+}
+
+enum { FLUSH_ENTRIES = 512 }; /* per hold of the lock */
+
+int ms_flush(struct ms_node *node, struct ms_table *table, uint64_t *lsn)
+{
+    uint64_t deadline = 0;
+    int rc;
+    ms_node_lock(node);
+    do {
+        rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed")
+                           : ms_engine_flush(&node->engine, table ? table->state : NULL, FLUSH_ENTRIES);
+        node->pump = true;
+        if (rc == MS_E_AGAIN) rc = wait_for_room(node, &deadline);
+        if (rc == 1) {
+            ms_node_unlock(node);
+            ms_node_lock(node);
+        }
+    } while (rc == 1 || rc == MS_E_AGAIN);
+    if (lsn) *lsn = node->engine.tail.head;
+    ms_node_unlock(node);
+    return rc;
+}
