@@ -79,7 +79,7 @@ struct ms_engine {
 
     /* marks, snapshots, buffers: due times, 0 = not due */
     uint64_t mark_at, snapshot_at, flush_at[MS_TABLES_MAX];
-    bool snapshotting;
+    bool snapshotting, snapshot_begun; /* asked for; its file can be read from */
     uint64_t snapshot_started;             /* content_version when the one under way was started */
     uint64_t snapshot_end, snapshot_bytes; /* of the newest finished one */
     struct ms_table_policy table_policy[MS_TABLES_MAX]; /* by table id */

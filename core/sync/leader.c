@@ -151,7 +151,7 @@ static void drop_older_link(struct ms_engine *e, const struct ms_peer *fresh)
     }
 }
 
-static void send_verdict(struct ms_engine *e, const struct ms_peer *peer, const struct ms_message *hello)
+static void send_verdict(struct ms_engine *e, struct ms_peer *peer, const struct ms_message *hello)
 {
     struct ms_history theirs = {&hello->lineage, hello->first, hello->position};
     struct ms_verdict verdict = ms_verdict(ms_engine_history(e), theirs);
@@ -159,7 +159,7 @@ static void send_verdict(struct ms_engine *e, const struct ms_peer *peer, const 
     struct ms_message message;
     ms_message_init(&message);
     message.kind = (uint64_t)verdict.kind;
-    message.common = verdict.common;
+    message.common = peer->common = verdict.common;
     message.extra = verdict.extra;
     message.allowed = verdict.allowed;
     ms_engine_send(e, peer->link, MS_FRAME_VERDICT, &message);
@@ -241,8 +241,9 @@ static void on_start(struct ms_engine *e, struct ms_peer *peer, const struct ms_
         peer->began = peer->ended = false;
         peer->pin = e->log_first - 1;
         set_in_sync(e, peer, false, ms_now(e));
-        /* A fresh snapshot unless the newest is recent and the log goes on from it: the tail behind it must be short. */
-        bool recent = e->snapshot_end && e->snapshot_end + 1 >= e->log_first &&
+        /* A fresh snapshot unless the newest is recent and the log goes on from it: the tail behind it must be short, and
+         * its readers must not see values that are older than what they have. */
+        bool recent = e->snapshot_end && e->snapshot_end + 1 >= e->log_first && e->snapshot_end >= peer->common &&
                       e->tail.bytes - e->log_bytes_at_snapshot <= e->policy.snapshot_log_bytes / 4;
         if (!peer->snapshot && !recent) (void)ms_engine_snapshot_now(e);
     }
@@ -284,6 +285,11 @@ static void stream_log(struct ms_engine *e, struct ms_peer *peer)
 static void stream_snapshot(struct ms_engine *e, struct ms_peer *peer)
 {
     if (peer->reading || peer->ended || peer->unsent >= e->policy.window_bytes) return;
+    if (!peer->snapshot && e->snapshotting && !e->snapshot_begun) { /* it must not get the one before */
+        peer->poll_at = ms_now(e) + 2000;
+        ms_engine_wake(e, peer->poll_at);
+        return;
+    }
     peer->reading = true;
     e->io->ops->snapshot_read(e->io, peer->link, peer->snapshot, peer->offset);
 }
@@ -344,6 +350,7 @@ void ms_engine_snapshot_data(struct ms_engine *e, uint64_t link, uint64_t snapsh
     struct ms_peer *peer = ms_engine_peer(e, link);
     if (!peer || peer->state != MS_PEER_SNAPSHOT || !peer->reading) return;
     peer->reading = false;
+    if (!err && end && end < peer->common) err = MS_E_NOT_FOUND; /* a finished one that is too old for this follower */
     if (err && (peer->snapshot || peer->began)) { /* the one that it had begun is gone: from the beginning of another */
         peer->snapshot = peer->offset = 0;
         peer->began = false;

@@ -23,6 +23,7 @@ struct ms_peer {
     char name[64], address[64];
     uint64_t next;         /* STREAM: next lsn to send */
     bool reading;          /* a log_read or snapshot_read is under way */
+    uint64_t common;       /* of its verdict: no snapshot may take its readers back behind it */
     uint64_t snapshot, offset, pin; /* SNAPSHOT: id (0 = not chosen yet), file offset, see above */
     bool began, ended;     /* SNAPSHOT: its BEGIN, END was sent */
     uint64_t poll_at;      /* SNAPSHOT: ask for the next piece then, 0 = not waiting */

@@ -17,7 +17,9 @@ int ms_engine_snapshot_start(struct ms_engine *e, struct ms_snapshot_writer *wri
 {
     if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
     e->snapshot_started = e->content_version;
-    return ms_snapshot_start(writer, e->store);
+    int rc = ms_snapshot_start(writer, e->store);
+    e->snapshot_begun = rc == 0;
+    return rc;
 }
 
 static int still_same(const struct ms_engine *e)
@@ -58,7 +60,7 @@ int ms_engine_snapshot_cut(struct ms_engine *e, struct ms_snapshot_writer *write
 void ms_engine_snapshot_made(struct ms_engine *e, uint64_t end, uint64_t size, int err)
 {
     uint64_t now = ms_now(e);
-    e->snapshotting = false;
+    e->snapshotting = e->snapshot_begun = false;
     e->snapshot_at = now + (uint64_t)e->policy.snapshot_every_ms * 1000;
     if (err) {
         e->counters.snapshots_failed++;
