@@ -209,7 +209,8 @@ describe("the text of a value", function()
         assert.equal("9223372036854775807", integer("9223372036854775807"))
         assert.equal("-9223372036854775808", integer("-9223372036854775808"))
         assert.equal("0", integer("-0"))
-        for _, text in ipairs { "1.0", "1e3", "12.5", '"5"', "true", "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "-" } do
+        for _, text in ipairs { "1.0", "1e3", "12.5", '"5"', "true", "9223372036854775808", "-9223372036854775809",
+            "99999999999999999999999", "-" } do
             assert.is_nil(integer(text), text)
         end
     end)
