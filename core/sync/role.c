@@ -64,6 +64,7 @@ void ms_engine_step_down(struct ms_engine *e, int code, const char *why)
 {
     bool led = e->role == MS_ROLE_LEADER;
     if (led) e->counters.stepdowns++;
+    if (led) e->host_applied = e->store->applied; /* its own writes: nobody else confirms them */
     give_up_buffers(e, why);
     ms_engine_drop_peers(e, code, why);
     e->opening_lsn = 0;
@@ -114,6 +115,7 @@ void ms_engine_try_open(struct ms_engine *e)
         }
         e->opening_lsn = e->tail.head;
         (void)ms_engine_append_mark(e); /* no room: a later one will do */
+        e->host_applied = e->store->applied; /* nothing in these records is for the host */
         e->sync_wanted = true;
         ms_engine_pump(e);
         return;
