@@ -104,8 +104,8 @@ end
 -- leaks (specs compare ms_mem_live instead).
 local function asan_prefix()
     local library = lines_of("gcc -print-file-name=libasan.so")[1]
-    return ("LD_PRELOAD=%s ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 MS_LIB=build/asan/libmetasync-private.so")
-        :format(library)
+    return table.concat({ "LD_PRELOAD=" .. library, "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS=print_stacktrace=1", "MS_LIB=build/asan/libmetasync-private.so" }, " ")
 end
 
 -- ThreadSanitizer wants its address ranges, which a randomized layout may take.

@@ -3,6 +3,8 @@
 local ms = require "spec.support.ms"
 local C, ffi = ms.C, ms.ffi
 
+jit.off(true, true) -- compiled code may not be called back by the C functions that it calls
+
 -- ---- a file system that lives in a Lua table -------------------------------------------------------------------------
 
 -- fs.files: path -> content. fs.dirs: path -> true. fs.calls: what was called. fs.piece: bytes per read and write at most.
