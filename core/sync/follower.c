@@ -98,6 +98,7 @@ void ms_follow_stream(struct ms_engine *e)
     e->follow.acked_durable = e->follow.acked_applied = e->follow.acked_host = 0;
     e->follow.refused_logged = false;
     ms_engine_send(e, e->follow.link, MS_FRAME_START, &start);
+    ms_follow_ack(e);
     ms_engine_event(e, MS_LOG_INFO, "following %s from lsn %" PRIu64, e->follow.address, start.from);
     ms_engine_changed(e);
 }

@@ -228,7 +228,8 @@ static void on_start(struct ms_engine *e, struct ms_peer *peer, const struct ms_
         }
         peer->state = MS_PEER_STREAM;
         peer->next = start->from;
-        peer->durable = peer->applied = start->from - 1;
+        peer->durable = 0; /* its records before `from` are written there, but only its acks say what is synced */
+        peer->applied = start->from - 1;
         peer->target = e->synced;
         peer->lagging_since = ms_now(e);
         peer->pin = 0;
