@@ -153,8 +153,9 @@ void ms_buffer_swap(struct ms_table_state *table)
 static void clean(struct ms_table_state *table, struct ms_entry *entry)
 {
     if (entry->flags & MS_ENTRY_VALUE) return;
-    struct ms_shard *shard = &table->content->shards[ms_shard_of(entry->hash)];
-    ms_entry_unlink(shard, ms_entry_find(shard, ms_entry_key(entry), entry->hash));
+    uint64_t key_hash = ms_key_hash(ms_entry_key(entry));
+    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    ms_entry_unlink(shard, ms_entry_find(shard, ms_entry_key(entry), key_hash));
 }
 
 bool ms_buffer_next(struct ms_table_state *table, struct ms_bytes *key, uint64_t *key_hash, struct ms_bytes *value)
@@ -163,7 +164,7 @@ bool ms_buffer_next(struct ms_table_state *table, struct ms_bytes *key, uint64_t
         struct ms_entry *entry = ms_list_entry(flushing(table)->list.next, struct ms_dirty, node)->entry;
         if (!ms_bytes_equal(ms_entry_value(entry), ms_entry_logged(entry))) {
             *key = ms_entry_key(entry);
-            *key_hash = entry->hash;
+            *key_hash = ms_key_hash(*key);
             *value = ms_entry_value(entry);
             return true;
         }
@@ -177,9 +178,10 @@ bool ms_buffer_next(struct ms_table_state *table, struct ms_bytes *key, uint64_t
 void ms_buffer_done(struct ms_table_state *table)
 {
     struct ms_entry *entry = ms_list_entry(flushing(table)->list.next, struct ms_dirty, node)->entry;
-    struct ms_shard *shard = &table->content->shards[ms_shard_of(entry->hash)];
+    uint64_t key_hash = ms_key_hash(ms_entry_key(entry));
+    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
     struct ms_bytes value = ms_entry_value(entry);
-    uint64_t old_hash, new_hash = value.data ? ms_entry_hash(entry->hash, value) : 0;
+    uint64_t old_hash, new_hash = value.data ? ms_entry_hash(key_hash, value) : 0;
     bool was_logged = ms_entry_settle(entry, &old_hash);
     entry->u.logged_hash = new_hash;
     ms_content_logged(table->content, shard, old_hash, was_logged, new_hash, value.data != NULL);

@@ -9,13 +9,14 @@ enum {
     MS_ENTRY_DIRTY = 2, /* current and logged differ, or did: u.dirty instead of u.logged_hash */
 };
 
+/* 27 bytes before key and value: with the 40 + 100 bytes that are usual here an entry just fits into 176 bytes of malloc's. */
 struct ms_entry {
     struct ms_entry *next;
-    uint64_t hash; /* of the key */
     union {
         uint64_t logged_hash;   /* clean: ms_entry_hash of key and value */
         struct ms_dirty *dirty; /* dirty: owned */
     } u;
+    uint32_t hash; /* low half of the key's: the bucket. The shard comes from the high half, which is made anew where it is needed */
     uint32_t value_size;
     uint16_t key_size;
     uint8_t flags;

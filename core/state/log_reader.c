@@ -67,11 +67,9 @@ static int enter_next(struct ms_log_reader *reader)
     }
     ms_window_close(&window);
     if (state == MS_SEGMENT_BLANK) return 0;
-    if (state == MS_SEGMENT_BAD)
-        return ms_fail(MS_E_DAMAGED, "the header of log segment %llu of %s is damaged", (unsigned long long)reader->number + 1, reader->dir);
-    return ms_fail(MS_E_DAMAGED, "log segment %llu of %s starts with lsn %llu, and segment %llu ends before lsn %llu",
-                   (unsigned long long)reader->number + 1, reader->dir, (unsigned long long)first, (unsigned long long)reader->number,
-                   (unsigned long long)reader->next);
+    int rc = state == MS_SEGMENT_BAD ? ms_fail(MS_E_DAMAGED, "the header of the next segment is damaged")
+                                     : ms_fail(MS_E_DAMAGED, "the next segment starts with lsn %llu", (unsigned long long)first);
+    return wrap(reader, ms_fail_wrap(rc, "no sound group of lsn %llu is there, and", (unsigned long long)reader->next));
 }
 
 /* Opens the newest of the segments whose header names an lsn <= from; from = 0: the oldest one with a header. Numbers and first lsns rise
@@ -208,8 +206,7 @@ int ms_log_reader_next(struct ms_log_reader *reader, uint64_t limit, struct ms_b
     if (rc < 0) return rc;
     if (rc > 0) return ms_group_last(&header) <= limit ? give(reader, group, &header, block) : 0;
     if (why == MS_PLACE_EMPTY && limit == UINT64_MAX) return 0;
-    rc = why == MS_PLACE_EMPTY ? ms_fail(MS_E_DAMAGED, "nothing is there") : ms_fail(MS_E_DAMAGED, "no sound group is there");
-    return ms_fail_wrap(wrap(reader, rc), "lsn %llu", (unsigned long long)reader->next);
+    return wrap(reader, ms_fail(MS_E_DAMAGED, "no sound group of lsn %llu is there", (unsigned long long)reader->next));
 }
 
 void ms_log_reader_place(const struct ms_log_reader *reader, const char **path, uint64_t *offset)

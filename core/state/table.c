@@ -51,10 +51,10 @@ uint64_t ms_entry_hash(uint64_t key_hash, struct ms_bytes value)
 struct ms_entry *ms_entry_new(struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room)
 {
     size_t value_size = value.data ? value.size : 0;
-    struct ms_entry *entry = ms_alloc(sizeof *entry + key.size + (room > value_size ? room : value_size));
+    struct ms_entry *entry = ms_alloc(offsetof(struct ms_entry, bytes) + key.size + (room > value_size ? room : value_size));
     if (!entry) return NULL;
     entry->next = NULL;
-    entry->hash = key_hash;
+    entry->hash = (uint32_t)key_hash;
     entry->u.logged_hash = 0;
     entry->value_size = (uint32_t)value_size;
     entry->key_size = (uint16_t)key.size;
@@ -70,7 +70,7 @@ struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uin
     struct ms_entry **at = &shard->buckets[key_hash & shard->mask];
     for (; *at; at = &(*at)->next) {
         const struct ms_entry *entry = *at;
-        if (entry->hash == key_hash && entry->key_size == key.size && memcmp(entry->bytes, key.data, key.size) == 0) return at;
+        if (entry->hash == (uint32_t)key_hash && entry->key_size == key.size && memcmp(entry->bytes, key.data, key.size) == 0) return at;
     }
     return NULL;
 }
@@ -229,18 +229,19 @@ struct sums {
 static int verify_entry(const struct ms_table_state *table, uint32_t index, const struct ms_entry *entry, struct sums *sums)
 {
     struct ms_bytes key = ms_entry_key(entry), logged = ms_entry_logged(entry), value = ms_entry_value(entry);
+    uint64_t key_hash = ms_key_hash(key);
     sums->entries++;
-    if (entry->hash != ms_key_hash(key) || ms_shard_of(entry->hash) != index)
+    if (entry->hash != (uint32_t)key_hash || ms_shard_of(key_hash) != index)
         return ms_fail(MS_E_DAMAGED, "table %s, shard %u: the hash of key %.*s is wrong", table->name, index, (int)key.size, (const char *)key.data);
     bool dirty = entry->flags & MS_ENTRY_DIRTY;
     if (!value.data && !dirty)
         return ms_fail(MS_E_DAMAGED, "table %s, shard %u: clean tombstone of key %.*s", table->name, index, (int)key.size, (const char *)key.data);
-    if (!dirty && entry->u.logged_hash != ms_entry_hash(entry->hash, value))
+    if (!dirty && entry->u.logged_hash != ms_entry_hash(key_hash, value))
         return ms_fail(MS_E_DAMAGED, "table %s, shard %u: key %.*s is not the value that was logged", table->name, index, (int)key.size,
                        (const char *)key.data);
     if (logged.data) {
         sums->count++;
-        sums->digest += ms_entry_hash(entry->hash, logged);
+        sums->digest += ms_entry_hash(key_hash, logged);
     }
     if (value.data) {
         sums->live++;

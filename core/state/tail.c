@@ -102,7 +102,18 @@ static void retain(struct ms_tail *tail, struct ms_block *block)
 {
     block->end_bytes = tail->bytes;
     ms_list_add_tail(&tail->retained, &block->node);
-    tail->retained_bytes += block->size;
+    tail->retained_bytes += block->capacity;
+}
+
+/* A small group must not hold the memory of a large one for as long as it is retained. Nobody else knows the block yet. */
+static struct ms_block *shrunk(struct ms_block *block)
+{
+    if (block->capacity - block->size < 4096) return block;
+    struct ms_block *smaller = ms_realloc(block, sizeof *block + block->size);
+    if (!smaller) return block;
+    smaller->capacity = smaller->size;
+    ms_list_init(&smaller->node);
+    return smaller;
 }
 
 struct ms_block *ms_tail_seal(struct ms_tail *tail)
@@ -112,6 +123,7 @@ struct ms_block *ms_tail_seal(struct ms_tail *tail)
     tail->open = NULL;
     block->body_size = (uint32_t)(block->size - MS_GROUP_HEADER);
     block->size = open_bytes(block);
+    block = shrunk(block);
     retain(tail, block);
     return block;
 }
@@ -137,7 +149,7 @@ void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep)
         struct ms_block *block = ms_list_entry(tail->retained.next, struct ms_block, node);
         if (block->last > lsn) break;
         ms_list_remove(&block->node);
-        tail->retained_bytes -= block->size;
+        tail->retained_bytes -= block->capacity;
         if (!tail->spare && block->capacity == usual_capacity(tail) && atomic_load(&block->references) == 1)
             tail->spare = block; /* the next group is built in it */
         else

@@ -17,7 +17,7 @@ struct ms_tail {
     uint64_t bytes;        /* log bytes appended since start, whole groups, the open one as if it were sealed now */
     uint64_t unwritten;    /* bytes of blocks that are open or sealed and not reported written */
     struct ms_list retained; /* sealed blocks, oldest first: unwritten ones and the newest written ones */
-    uint64_t retained_bytes;
+    uint64_t retained_bytes; /* of memory */
     struct ms_block *spare;  /* one empty block, so that sealing does not cost the next append an allocation */
 };
 
