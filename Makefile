@@ -105,7 +105,7 @@ spec-c: $(SPEC_C)
 # Never an inherited jobserver: the runner starts makes of its own, one after the other.
 RUN := env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua
 
-.PHONY: check layers lint asan tsan soak
+.PHONY: check layers lint asan tsan soak mutants
 check: ## run all tests; STEPS="unit sim" runs some, SPEC=path one file
 	@$(RUN) $(STEPS)
 
@@ -124,6 +124,9 @@ tsan: ## C programs with threads under ThreadSanitizer
 
 soak: ## simulator specs over and over with new seeds; MINUTES=10
 	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua soak
+
+mutants: $(PRIVATE) ## break the code on purpose, again and again: a spec has to notice every time
+	@luajit spec/mutants.lua
 
 C_FILES := $(shell find core plugins spec bench -name '*.[ch]' 2>/dev/null)
 

@@ -8,7 +8,11 @@
 -- if something ran and nothing failed.
 local ffi = require "ffi"
 
-ffi.cdef "struct run_time { int64_t seconds; long nanoseconds; }; int clock_gettime(int clock, struct run_time *now);"
+ffi.cdef [[
+    struct run_time { int64_t seconds; long nanoseconds; };
+    int clock_gettime(int clock, struct run_time *now);
+    int getpid(void);
+]]
 
 local LOGS = "build/check"
 local MAKE = "make --no-print-directory -j2 "
@@ -73,12 +77,13 @@ end
 
 -- One spec file in a process of its own, so that a crash costs one file.
 local function spec_file(name, path, prefix, seconds)
-    local report = LOGS .. "/report"
+    local report = ("%s/report.%d"):format(LOGS, ffi.C.getpid())
     local log = ("%s/%s-%s.log"):format(LOGS, name, path:match("([^/]*)%.lua$"))
     os.remove(report)
     local text = ("%s MS_REPORT=%s busted --lua=luajit -o spec/support/report.lua %s"):format(prefix, report, path)
     local ended_well = run(text, log, seconds)
     local good, bad, open = (read(report) or ""):match("^(%d+) (%d+) (%d+)")
+    os.remove(report)
     good, bad, open = tonumber(good or 0), tonumber(bad or 0), tonumber(open or 0)
     if not ended_well and bad == 0 then bad = 1 end -- a crash, a time-out, or an error outside of the tests
     if good + bad + open == 0 then bad = 1 end      -- a spec file without tests is a mistake
