@@ -88,6 +88,7 @@ uint8_t *ms_tail_append(struct ms_tail *tail, size_t size)
 {
     struct ms_block *open = tail->open;
     size_t before = open->count ? open_bytes(open) : 0;
+    if (open->count == 0) open->first = tail->head + 1; /* since it was opened for nothing, blocks may have been received */
     uint8_t *at = open->data + open->size;
     open->size += size;
     open->count++;
