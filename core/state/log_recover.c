@@ -261,6 +261,7 @@ static int clean(struct recovery *r)
         if (rc) return rc;
         r->end--;
     }
+    if (log->segments.count > 0) log->next_number = segment_at(r, log->segments.count - 1)->number + 1;
     return 0;
 }
 

@@ -90,10 +90,20 @@ function kit.size(changes) return tonumber(C.ms_group_size(#body_of(changes))) e
 
 -- ---- stores ----------------------------------------------------------------------------------------------------------
 
+local stores = setmetatable({}, { __mode = "k" })
+
+-- An empty store, closed when it is collected, or by kit.free_all.
 function kit.store()
     local store = ffi.new "struct ms_store"
     ms.check(C.ms_store_init(store))
+    stores[store] = true
     return ffi.gc(store, C.ms_store_close)
+end
+
+-- Closes all stores: a compiled trace may keep one alive as a constant. For after_each, together with crash.free_all.
+function kit.free_all()
+    for store in pairs(stores) do C.ms_store_close(store) end
+    stores = setmetatable({}, { __mode = "k" })
 end
 
 -- { [table name] = { [key] = value } }

@@ -93,7 +93,10 @@ local function recovered(image, history, place)
 end
 
 describe("recovery of a log", function()
-    after_each(crash.free_all)
+    after_each(function()
+        kit.free_all()
+        crash.free_all()
+    end)
 
     it("with a bit flipped anywhere ends before the bad group, or is damage if a later group says that it was synced", function()
         local image, history, places = sample(16, { [4] = true, [9] = true, [12] = true })
@@ -233,8 +236,10 @@ describe("recovery of a log", function()
         local disk = kit.restore(crash.disk(1), "d", image)
         local log = assert(kit.open(disk, "d", kit.history(), SEG))
         assert.equal(#a + #b + 32 + #a, log.dropped)
-        log:close()
         assert.same({ [name(1)] = kit.segment(1, 1, { define }, 1024) }, kit.image(disk, "d"))
+        assert.equal(1, log:prepare()) -- numbers go on without a gap
+        assert.same({ name(1), name(2) }, disk:list "d")
+        log:close()
     end)
 
     it("keeps the prepared segment that follows, and no other", function()
@@ -339,7 +344,10 @@ describe("recovery of a log", function()
 end)
 
 describe("recovery behind a snapshot", function()
-    after_each(crash.free_all)
+    after_each(function()
+        kit.free_all()
+        crash.free_all()
+    end)
 
     -- Five groups of two lsns in segments of two, one and two groups; a store at `lsn`.
     local function parts(lsn)
@@ -460,7 +468,10 @@ describe("recovery behind a snapshot", function()
 end)
 
 describe("what recovery keeps is synced before it is called synced", function()
-    after_each(crash.free_all)
+    after_each(function()
+        kit.free_all()
+        crash.free_all()
+    end)
 
     it("so that it survives a power loss that follows a mere crash of the process", function()
         for seed = 1, 60 do
@@ -604,6 +615,7 @@ describe("recovery of a generation", function()
     local before
     before_each(function() before = ms.live() end)
     after_each(function()
+        kit.free_all()
         C.ms_mem_fail_after(0)
         crash.free_all()
         assert.equal(before, ms.live())
@@ -787,7 +799,10 @@ end)
 
 -- Lives of one generation: writes, marks, snapshots (also while changes go on), trims by bytes and snapshots, power loss, crash.
 describe("a generation under random operations", function()
-    after_each(crash.free_all)
+    after_each(function()
+        kit.free_all()
+        crash.free_all()
+    end)
 
     local function trim(log, disk)
         local names, count = ffi.new "struct ms_snapshot_name[32]", ffi.new "uint32_t[1]"
@@ -813,10 +828,10 @@ describe("a generation under random operations", function()
             elseif dice < 0.87 then
                 log:sync()
             elseif dice < 0.95 then
-                local ended, rc = kit.snapshot(log, { bytes = 200, each = function()
+                local ended, _, why = kit.snapshot(log, { bytes = 200, each = function()
                     if math.random() < 0.1 then assert.equal(0, log:write { change() }) end
                 end })
-                assert.is_truthy(ended, rc)
+                assert.is_truthy(ended, why)
                 synced = math.max(synced, ended)
             else
                 trim(log, disk)
