@@ -97,7 +97,7 @@ spec-c: $(SPEC_C)
 
 -include plugins/standalone/standalone.mk
 -include bench/bench.mk
--include spec/fuzz/fuzz.mk
+-include $(wildcard spec/fuzz/*.mk)
 -include $(CORE_OBJ:.o=.d) $(FILES_OBJ:.o=.d) $(SPEC_OBJ:.o=.d) $(SPEC_C:=.d)
 
 # ---- tests ---------------------------------------------------------------------------------------------------------------
@@ -127,6 +127,12 @@ soak: ## simulator specs over and over with new seeds; MINUTES=10
 
 mutants: $(PRIVATE) ## break the code on purpose, again and again: a spec has to notice every time
 	@luajit spec/mutants.lua
+
+# Each spec/fuzz/NAME.mk has fuzz-NAME, which must find nothing, and fuzz-NAME-planted, which must find a bug put in on purpose.
+FUZZERS := $(patsubst spec/fuzz/%.mk,%,$(wildcard spec/fuzz/*.mk))
+
+.PHONY: fuzz
+fuzz: $(FUZZERS:%=fuzz-%) ## fuzz every parser of bytes from outside; FUZZ_SECONDS=20 each
 
 C_FILES := $(shell find core plugins spec bench -name '*.[ch]' 2>/dev/null)
 

@@ -142,7 +142,15 @@ local STEPS = {
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
     regress = function() return spec_folder("regress", "spec/regress") end,
     example = function() return command("example", "build/release/example", 60) end,
-    fuzz = function() return command("fuzz", MAKE .. "fuzz", 300) end,
+    fuzz = function()
+        local ok = true
+        for _, path in ipairs(lines_of("ls spec/fuzz/*.mk 2>/dev/null")) do
+            local target = "fuzz-" .. path:match("([^/]*)%.mk$")
+            ok = command(target, MAKE .. target .. " FUZZ_SECONDS=" .. (os.getenv("FUZZ_SECONDS") or 20), 3600) and ok
+            ok = command(target .. "-planted", MAKE .. target .. "-planted", 300) and ok
+        end
+        return ok
+    end,
     asan = function()
         local ok = command("asan-build", MAKE .. "VARIANT=asan private", 600)
         ok = ok and spec_folder("asan", "spec/unit", asan_prefix())
