@@ -81,7 +81,7 @@ static int load_entry(struct ms_store *store, const struct ms_record *record)
     if (!table) return ms_fail(MS_E_FORMAT, "a snapshot's entry is of table %u, which is not defined", record->table);
     if (table->type == MS_TYPE_INT64 && record->value.size != 8)
         return ms_fail(MS_E_FORMAT, "a snapshot has a value of %zu bytes for the int64 table %s", record->value.size, table->name);
-    return ms_table_fold(table, record->key, record->value);
+    return ms_table_fold(table, record->key, ms_key_hash(record->key), record->value);
 }
 
 static int load_entries(struct ms_snapshot_loader *loader, const struct ms_group_header *header, struct ms_record_reader *reader)

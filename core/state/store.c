@@ -86,25 +86,54 @@ int ms_store_define(struct ms_store *store, uint32_t id, uint8_t type, struct ms
 
 /* ---- folding -------------------------------------------------------------------------------------------------------- */
 
-static int fold_change(struct ms_store *store, const struct ms_record *record, uint64_t lsn, ms_fold_fn fn, void *context)
+/* Records are decoded some way ahead of the one that is folded, so that what they will touch is on its way into the cache. */
+enum { AHEAD = 8 };
+
+struct ahead {
+    struct ms_record record;
+    uint64_t key_hash; /* of changes */
+};
+
+static bool is_change(const struct ms_record *record)
 {
+    return record->type >= MS_RECORD_PUT && record->type <= MS_RECORD_LEAVE;
+}
+
+static void look_ahead(const struct ms_store *store, struct ahead *ahead)
+{
+    if (!is_change(&ahead->record)) return;
+    ahead->key_hash = ms_key_hash(ahead->record.key);
+    const struct ms_table_state *table = ms_store_table(store, ahead->record.table);
+    if (table) ms_table_prefetch_bucket(table, ahead->key_hash);
+}
+
+static void look_nearer(const struct ms_store *store, const struct ahead *ahead)
+{
+    const struct ms_table_state *table = is_change(&ahead->record) ? ms_store_table(store, ahead->record.table) : NULL;
+    if (table) ms_table_prefetch_entry(table, ahead->key_hash);
+}
+
+static int fold_change(struct ms_store *store, const struct ahead *ahead, uint64_t lsn, ms_fold_fn fn, void *context)
+{
+    const struct ms_record *record = &ahead->record;
     struct ms_table_state *table = ms_store_table(store, record->table);
     if (!table) return ms_fail(MS_E_DAMAGED, "lsn %llu changes table %u, which is not defined", (unsigned long long)lsn, record->table);
     if (record->type == MS_RECORD_PUT && table->type == MS_TYPE_INT64 && record->value.size != 8)
         return ms_fail(MS_E_DAMAGED, "lsn %llu puts %zu bytes into the int64 table %s", (unsigned long long)lsn, record->value.size, table->name);
-    int rc = ms_table_fold(table, record->key, record->value);
+    int rc = ms_table_fold(table, record->key, ahead->key_hash, record->value);
     if (rc) return rc;
     store->changes_since_mark++;
     if (fn) fn(context, table, record->type, record->key, record->value, lsn);
     return 0;
 }
 
-static int fold_record(struct ms_store *store, const struct ms_record *record, uint64_t lsn, ms_fold_fn fn, void *context)
+static int fold_record(struct ms_store *store, const struct ahead *ahead, uint64_t lsn, ms_fold_fn fn, void *context)
 {
+    const struct ms_record *record = &ahead->record;
     switch (record->type) {
     case MS_RECORD_PUT:
     case MS_RECORD_DELETE:
-    case MS_RECORD_LEAVE: return fold_change(store, record, lsn, fn, context);
+    case MS_RECORD_LEAVE: return fold_change(store, ahead, lsn, fn, context);
     case MS_RECORD_TABLE: return ms_store_define(store, record->table, record->value_type, record->key);
     case MS_RECORD_EPOCH:
         return ms_lineage_add(&store->lineage, (struct ms_epoch){record->reign, record->run, record->id}, lsn);
@@ -125,10 +154,16 @@ int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms
         return ms_fail(MS_E_FORMAT, "a group of the log with lsn %llu was expected, not lsn %llu (flags %d)",
                        (unsigned long long)store->applied + 1, (unsigned long long)header->first, header->flags);
     struct ms_record_reader reader = ms_record_reader(group, header);
-    struct ms_record record;
-    int more;
-    while ((more = ms_record_next(&reader, &record)) > 0) {
-        int rc = fold_record(store, &record, store->applied + 1, fn, context);
+    struct ahead ring[AHEAD];
+    int more = 1;
+    for (uint32_t decoded = 0, folded = 0;; folded++) {
+        while (more > 0 && decoded < folded + AHEAD) {
+            more = ms_record_next(&reader, &ring[decoded % AHEAD].record);
+            if (more > 0) look_ahead(store, &ring[decoded++ % AHEAD]);
+        }
+        if (folded == decoded) break;
+        if (folded + AHEAD / 2 < decoded) look_nearer(store, &ring[(folded + AHEAD / 2) % AHEAD]);
+        int rc = fold_record(store, &ring[folded % AHEAD], store->applied + 1, fn, context);
         if (rc) return rc;
         store->applied++;
     }

@@ -210,13 +210,28 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
     content->bytes += key.size + value.size;
 }
 
-int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
+int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
 {
     struct ms_prepared prepared;
-    uint64_t key_hash = ms_key_hash(key);
     int rc = ms_table_prepare(table, key, key_hash, value, &prepared);
     if (!rc) ms_table_apply(table, key, key_hash, value, &prepared);
     return rc;
+}
+
+void ms_table_prefetch_bucket(const struct ms_table_state *table, uint64_t key_hash)
+{
+    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    if (shard->buckets) __builtin_prefetch(&shard->buckets[key_hash & shard->mask]);
+}
+
+void ms_table_prefetch_entry(const struct ms_table_state *table, uint64_t key_hash)
+{
+    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    const struct ms_entry *entry = shard->buckets ? shard->buckets[key_hash & shard->mask] : NULL;
+    if (!entry) return;
+    __builtin_prefetch(entry, 1);
+    __builtin_prefetch((const char *)entry + 64, 1);
+    __builtin_prefetch((const char *)entry + 128, 1);
 }
 
 /* ---- checking -------------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,10 @@ local function new_table(type)
     return ffi.gc(table, C.ms_table_close)
 end
 
-local function fold(table, key, value) return C.ms_table_fold(table, ms.bytes(key), ms.bytes(value)) end
+local function fold(table, key, value)
+    local bytes = ms.bytes(key)
+    return C.ms_table_fold(table, bytes, C.ms_key_hash(bytes), ms.bytes(value))
+end
 
 local function get(table, key)
     local bytes = ms.bytes(key)
