@@ -56,6 +56,14 @@ static int load_newest(struct attempt *attempt, struct ms_bytes cluster)
     return 0;
 }
 
+/* A finished snapshot was whole once: what it held up to its end was on this disk, so a log that ends earlier is no substitute. */
+static int check_reached(const struct attempt *attempt)
+{
+    if (attempt->used == 0 || attempt->store->applied >= attempt->names[0].end) return 0;
+    return ms_fail(MS_E_DAMAGED, "the log in %s goes up to lsn %llu only, snapshot %s is needed", attempt->dir->live,
+                   (unsigned long long)attempt->store->applied, attempt->names[0].name);
+}
+
 static int set_bad_aside(const struct attempt *attempt)
 {
     struct ms_fs *fs = attempt->dir->fs;
@@ -80,6 +88,7 @@ int ms_recover(struct ms_datadir *dir, struct ms_bytes cluster, const struct ms_
     if (!rc) rc = load_newest(&attempt, cluster);
     if (!rc) {
         rc = ms_log_open(dir->fs, dir->live, config, store, log, &recovery->truncated);
+        if (!rc) rc = check_reached(&attempt);
         if (rc && recovery->bad_snapshots)
             rc = ms_fail_wrap(rc, "%u snapshots of %s were refused (the newest: %.160s)", recovery->bad_snapshots, dir->live, recovery->note);
     }
