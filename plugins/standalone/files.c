@@ -28,15 +28,15 @@ int files_import(struct files *files, const char *dir, bool force, char **report
 
 static json_t *export_report(const struct ms_rocketmq_export_report *report)
 {
-    json_t *object = json_object();
+    json_t *files = json_array();
     for (int i = 0; i < MS_ROCKETMQ_FILES; i++) {
         const struct ms_rocketmq_export_file *file = &report->files[i];
-        json_t *entry = json_pack("{s:I,s:I,s:b,s:b}", "rows", (json_int_t)file->rows, "bytes", (json_int_t)file->bytes, "written",
-                                  (int)file->written, "kept_as_bak", (int)file->kept);
+        json_t *entry = json_pack("{s:s,s:I,s:I,s:b,s:b}", "file", ms_rocketmq_file_names[i], "rows", (json_int_t)file->rows, "bytes",
+                                  (json_int_t)file->bytes, "written", (int)file->written, "kept_as_bak", (int)file->kept);
         if (entry && file->trouble[0]) json_object_set_new(entry, "trouble", json_string(file->trouble));
-        json_object_set_new(object, ms_rocketmq_file_names[i], entry);
+        json_array_append_new(files, entry);
     }
-    return object;
+    return json_pack("{s:o}", "files", files);
 }
 
 int files_export(struct files *files, const char *dir, char **report)
@@ -62,16 +62,18 @@ int files_export_changes(struct files *files)
     if (rc || position.applied == 0 || position.applied == files->exported) return rc;
     char *report;
     rc = files_export(files, files->options->export, &report);
-    free(report);
+    ms_free(report);
     if (!rc) files->exported = position.applied;
     return rc;
 }
 
-static int reply_with(char *report, char **reply)
+/* {"ok":true,"files":[...],...}. */
+static int reply_with(const char *report, char **reply)
 {
     json_t *object = json_object(), *parsed = json_loads(report, 0, NULL);
     json_object_set_new(object, "ok", json_true());
-    json_object_set_new(object, "files", parsed);
+    json_object_update(object, parsed);
+    json_decref(parsed);
     *reply = json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return *reply ? 0 : ms_fail(MS_E_MEMORY, "out of memory for a reply");
@@ -94,7 +96,7 @@ int files_control(void *context, const char *text, char **reply)
     else
         rc = files_export(files, dir, &report);
     if (!rc) rc = reply_with(report, reply);
-    free(report);
+    ms_free(report);
     json_decref(request);
     return rc;
 }

@@ -51,7 +51,7 @@ static int import_at_start(struct files *files)
         return 1;
     }
     print_line((void *)(uintptr_t)options, MS_LOG_INFO, report);
-    free(report);
+    ms_free(report);
     return 0;
 }
 

@@ -154,7 +154,8 @@ bool ms_json_next(struct ms_json_members *members)
 
 int ms_json_key(struct ms_bytes key, struct ms_buf *out)
 {
-    if (key.size == 0 || !memchr(key.data, '\\', key.size)) {
+    if (key.size == 0) return 0;
+    if (!memchr(key.data, '\\', key.size)) {
         ms_buf_add(out, key.data, key.size);
         return out->failed ? MS_E_MEMORY : 0;
     }

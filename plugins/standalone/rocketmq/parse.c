@@ -15,9 +15,8 @@ static int take_key(struct parse *p, struct ms_bytes key, bool numbered)
     size_t from = p->key.size;
     int rc = ms_json_key(key, &p->key);
     if (rc) return rc;
-    struct ms_bytes bytes = ms_bytes(p->key.data + from, p->key.size - from);
-    if (bytes.size == 0) return ms_json_refuse(p->json, quote, "expected a key, found an empty string");
-    if (numbered && !ms_json_int32(bytes, NULL)) {
+    if (p->key.size == from) return ms_json_refuse(p->json, quote, "expected a key, found an empty string");
+    if (numbered && !ms_json_int32(ms_bytes(p->key.data + from, p->key.size - from), NULL)) {
         return ms_json_refuse(p->json, quote, "expected an integer of 32 bits in its shortest form as the key");
     }
     return 0;

@@ -36,8 +36,8 @@ int ms_rows_add(struct ms_rows *rows, int table, struct ms_bytes key, struct ms_
     }
     if (rows->count == rows->capacity && grow(rows)) return MS_E_MEMORY;
     size_t at = rows->bytes.size;
-    uint8_t *room = ms_buf_extend(&rows->bytes, key.size + value.size);
-    if (!room) return MS_E_MEMORY;
+    uint8_t *room = key.size + value.size ? ms_buf_extend(&rows->bytes, key.size + value.size) : NULL;
+    if (!room && key.size + value.size) return MS_E_MEMORY;
     if (key.size) memcpy(room, key.data, key.size);
     if (value.size) memcpy(room + key.size, value.data, value.size);
     rows->list[rows->count++] = (struct ms_row){.at = at, .key_size = (uint32_t)key.size, .value_size = (uint32_t)value.size,
