@@ -15,7 +15,8 @@ struct batch {
     const struct ctl_options *options;
     json_t *writes; /* not sent yet */
     size_t bytes;
-    unsigned long long line, done, batches, lsn; /* lines read; changes made; in so many requests; position of the last one */
+    unsigned long long line, done, batches,
+        lsn; /* lines read; changes made; in so many requests; position of the last one */
 };
 
 json_t *ctl_key(const char *key, const char *field)
@@ -64,8 +65,10 @@ static int send_batch(struct batch *batch)
     if (count == 0) return CTL_OK;
     int rc = ctl_call(batch->options, request_for(batch), CTL_WRITE_MS, &reply);
     if (rc) {
-        fprintf(stderr, "metasyncctl: stopped at the batch of lines up to %llu; %llu changes before it were made, up to position %llu\n",
-                batch->line, batch->done, batch->lsn);
+        fprintf(
+            stderr,
+            "metasyncctl: stopped at the batch of lines up to %llu; %llu changes before it were made, up to position %llu\n",
+            batch->line, batch->done, batch->lsn);
         return rc;
     }
     batch->lsn = (unsigned long long)json_integer_value(json_object_get(reply, "lsn"));
@@ -124,7 +127,9 @@ int ctl_batch(const struct ctl_options *options)
     json_decref(batch.writes);
     if (!standard) (void)fclose(file);
     if (rc) return rc;
-    if (ctl_given(options, CTL_JSON)) printf("{\"ok\":true,\"changes\":%llu,\"batches\":%llu,\"lsn\":%llu}\n", batch.done, batch.batches, batch.lsn);
-    else printf("%llu changes in %llu batches, up to position %llu\n", batch.done, batch.batches, batch.lsn);
+    if (ctl_given(options, CTL_JSON))
+        printf("{\"ok\":true,\"changes\":%llu,\"batches\":%llu,\"lsn\":%llu}\n", batch.done, batch.batches, batch.lsn);
+    else
+        printf("%llu changes in %llu batches, up to position %llu\n", batch.done, batch.batches, batch.lsn);
     return CTL_OK;
 }

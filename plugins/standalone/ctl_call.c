@@ -17,7 +17,8 @@ json_t *ctl_request(const char *command)
 const char *ctl_code_name(int code)
 {
     switch (code) {
-#define CTL_NAME(name, value, text) case value: return #name;
+#define CTL_NAME(name, value, text) \
+    case value: return #name;
         MS_ERRORS(CTL_NAME)
 #undef CTL_NAME
     default: return "MS_E_UNKNOWN";
@@ -27,7 +28,8 @@ const char *ctl_code_name(int code)
 int ctl_exit_of(const char *code)
 {
     if (strcmp(code, "MS_E_NOT_FOUND") == 0) return CTL_NOT_FOUND;
-    if (strcmp(code, "MS_E_NOT_REPLICATED") == 0 || strcmp(code, "MS_E_UNKNOWN") == 0 || strcmp(code, "MS_E_TIMEOUT") == 0) return CTL_UNCONFIRMED;
+    if (strcmp(code, "MS_E_NOT_REPLICATED") == 0 || strcmp(code, "MS_E_UNKNOWN") == 0 || strcmp(code, "MS_E_TIMEOUT") == 0)
+        return CTL_UNCONFIRMED;
     return CTL_FAILED;
 }
 
@@ -45,9 +47,12 @@ static int read_reply(const struct ctl_options *options, const char *text, json_
 {
     *reply = json_loads(text, JSON_ALLOW_NUL, NULL);
     if (json_is_true(json_object_get(*reply, "ok"))) return CTL_OK;
-    const char *code = json_string_value(json_object_get(*reply, "code")), *error = json_string_value(json_object_get(*reply, "error"));
-    if (ctl_given(options, CTL_JSON)) puts(text);
-    else fprintf(stderr, "metasyncctl: %s\n", error ? error : "the node's reply is no JSON object");
+    const char *code = json_string_value(json_object_get(*reply, "code")),
+               *error = json_string_value(json_object_get(*reply, "error"));
+    if (ctl_given(options, CTL_JSON))
+        puts(text);
+    else
+        fprintf(stderr, "metasyncctl: %s\n", error ? error : "the node's reply is no JSON object");
     int status = ctl_exit_of(code ? code : "");
     json_decref(*reply);
     *reply = NULL;
@@ -94,7 +99,9 @@ int ctl_run(const struct ctl_options *options, json_t *request, int timeout_ms, 
         puts(text ? text : "");
         free(text);
     }
-    if (reply) *reply = got;
-    else json_decref(got);
+    if (reply)
+        *reply = got;
+    else
+        json_decref(got);
     return status;
 }

@@ -43,11 +43,15 @@ static int print_line(void *context, const char *line)
     json_t *record = json_loads(line, JSON_ALLOW_NUL, NULL);
     uint64_t lsn = field_number(record, "lsn"), time_us = field_number(record, "time_us");
     if (!record) return print_raw_line(NULL, line);
-    if (lsn) printf("%10llu  ", (unsigned long long)lsn);
-    else printf("%10s  ", "-");
+    if (lsn)
+        printf("%10llu  ", (unsigned long long)lsn);
+    else
+        printf("%10s  ", "-");
     printf("%s  %-6s", time_us ? print_time(time_us) : "-", field_text(record, "op"));
-    if (json_object_get(record, "key") && json_object_get(record, "table")) print_change(record);
-    else if (json_object_get(record, "name")) printf("  %s", field_text(record, "name"));
+    if (json_object_get(record, "key") && json_object_get(record, "table"))
+        print_change(record);
+    else if (json_object_get(record, "name"))
+        printf("  %s", field_text(record, "name"));
     print_rest(record);
     json_decref(record);
     return putchar('\n') < 0;

@@ -11,10 +11,11 @@ static const struct known {
     unsigned bit;
     bool has_value;
 } known[] = {
-    {"data", CTL_DATA, true},       {"control", CTL_CONTROL, true}, {"json", CTL_JSON, false},      {"help", CTL_HELP, false},
-    {"version", CTL_VERSION, false}, {"timeout", CTL_TIMEOUT, true}, {"type", CTL_TYPE, true},       {"prefix", CTL_PREFIX, true},
-    {"limit", CTL_LIMIT, true},     {"batch", CTL_BATCH, true},     {"force", CTL_FORCE, false},    {"peer", CTL_PEER, true},
-    {"from", CTL_FROM, true},       {"cluster", CTL_CLUSTER, true}, {"secret-file", CTL_SECRET, true},
+    {"data", CTL_DATA, true},   {"control", CTL_CONTROL, true},  {"json", CTL_JSON, false},
+    {"help", CTL_HELP, false},  {"version", CTL_VERSION, false}, {"timeout", CTL_TIMEOUT, true},
+    {"type", CTL_TYPE, true},   {"prefix", CTL_PREFIX, true},    {"limit", CTL_LIMIT, true},
+    {"batch", CTL_BATCH, true}, {"force", CTL_FORCE, false},     {"peer", CTL_PEER, true},
+    {"from", CTL_FROM, true},   {"cluster", CTL_CLUSTER, true},  {"secret-file", CTL_SECRET, true},
 };
 
 int ctl_usage(const char *format, ...)
@@ -38,7 +39,9 @@ bool ctl_number(const char *text, uint64_t most, uint64_t *number)
 
 static int take_number(const char *name, const char *text, uint64_t most, uint64_t *number)
 {
-    return ctl_number(text, most, number) ? CTL_OK : ctl_usage("--%s %s: expected a whole number up to %llu", name, text, (unsigned long long)most);
+    return ctl_number(text, most, number)
+               ? CTL_OK
+               : ctl_usage("--%s %s: expected a whole number up to %llu", name, text, (unsigned long long)most);
 }
 
 static int take(const struct known *option, const char *value, struct ctl_options *o)
@@ -48,9 +51,13 @@ static int take(const struct known *option, const char *value, struct ctl_option
     switch (option->bit) {
     case CTL_DATA: o->data = value; return CTL_OK;
     case CTL_CONTROL:
-        if (snprintf(o->control, sizeof o->control, "%s", value) >= (int)sizeof o->control) return ctl_usage("--control: the path is too long");
+        if (snprintf(o->control, sizeof o->control, "%s", value) >= (int)sizeof o->control)
+            return ctl_usage("--control: the path is too long");
         return CTL_OK;
-    case CTL_TYPE: o->type = value; return strcmp(value, "int64") && strcmp(value, "bytes") ? ctl_usage("--type %s: expected int64 or bytes", value) : CTL_OK;
+    case CTL_TYPE:
+        o->type = value;
+        return strcmp(value, "int64") && strcmp(value, "bytes") ? ctl_usage("--type %s: expected int64 or bytes", value)
+                                                                : CTL_OK;
     case CTL_PREFIX: o->prefix = value; return CTL_OK;
     case CTL_BATCH: o->batch = value; return CTL_OK;
     case CTL_CLUSTER: o->cluster = value; return CTL_OK;
@@ -106,7 +113,8 @@ static int parse_word(const char *word, struct ctl_options *o)
 static int name_socket(struct ctl_options *o)
 {
     if (!o->data || o->control[0]) return CTL_OK;
-    if (snprintf(o->control, sizeof o->control, "%s/control.sock", o->data) >= (int)sizeof o->control) return ctl_usage("--data: the path is too long");
+    if (snprintf(o->control, sizeof o->control, "%s/control.sock", o->data) >= (int)sizeof o->control)
+        return ctl_usage("--data: the path is too long");
     return CTL_OK;
 }
 
@@ -116,9 +124,12 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *o)
     memset(o, 0, sizeof *o);
     for (int at = 1; at < argc; at++) {
         int rc = CTL_OK;
-        if (!words_only && strcmp(argv[at], "--") == 0) words_only = true;
-        else if (!words_only && strncmp(argv[at], "--", 2) == 0) rc = parse_option(argc, argv, &at, o);
-        else rc = parse_word(argv[at], o);
+        if (!words_only && strcmp(argv[at], "--") == 0)
+            words_only = true;
+        else if (!words_only && strncmp(argv[at], "--", 2) == 0)
+            rc = parse_option(argc, argv, &at, o);
+        else
+            rc = parse_word(argv[at], o);
         if (rc) return rc;
     }
     return name_socket(o);

@@ -39,8 +39,8 @@ enum ctl_option {
 };
 
 struct ctl_options {
-    unsigned given;            /* enum ctl_option bits */
-    const char *command;       /* NULL = none */
+    unsigned given;      /* enum ctl_option bits */
+    const char *command; /* NULL = none */
     const char *args[CTL_ARGS_MAX];
     size_t count;
     char control[CTL_PATH_MAX]; /* "" = not said which node */
@@ -48,7 +48,7 @@ struct ctl_options {
     const char *peers[CTL_PEERS_MAX];
     size_t peer_count;
     uint64_t limit, from;
-    int timeout_ms;            /* if given */
+    int timeout_ms; /* if given */
 };
 
 static inline bool ctl_given(const struct ctl_options *options, unsigned option)

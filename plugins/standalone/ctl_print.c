@@ -91,10 +91,14 @@ static char *escape(const char *text, size_t size)
     if (!out) return NULL;
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (c == '\n' || c == '\t' || c == '\r') at += sprintf(at, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
-        else if (c == 0) at += sprintf(at, "\\0");
-        else if (c < 0x20 || c == 0x7f) at += sprintf(at, "\\x%02x", c);
-        else *at++ = (char)c;
+        if (c == '\n' || c == '\t' || c == '\r')
+            at += sprintf(at, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+        else if (c == 0)
+            at += sprintf(at, "\\0");
+        else if (c < 0x20 || c == 0x7f)
+            at += sprintf(at, "\\x%02x", c);
+        else
+            *at++ = (char)c;
     }
     *at = '\0';
     return out;

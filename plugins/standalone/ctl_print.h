@@ -11,7 +11,7 @@
 struct grid {
     size_t columns, count, capacity; /* cells, not rows */
     char **cells;
-    unsigned right;                  /* bit i: column i is flush right */
+    unsigned right; /* bit i: column i is flush right */
     bool failed;
 };
 

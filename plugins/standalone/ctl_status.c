@@ -28,8 +28,9 @@ static void print_role(const json_t *status)
 {
     const json_t *following = json_object_get(status, "following"), *epoch = json_object_get(status, "epoch");
     printf("%s: %s", field_text(status, "name"), field_text(status, "role"));
-    if (json_is_object(following)) printf(" of %s, %s%s", field_text(following, "leader"), field_text(following, "state"),
-                                          field_true(following, "in_sync") ? ", in sync" : "");
+    if (json_is_object(following))
+        printf(" of %s, %s%s", field_text(following, "leader"), field_text(following, "state"),
+               field_true(following, "in_sync") ? ", in sync" : "");
     printf("   (%s)\n", field_text(status, "reason"));
     printf("  cluster    %s, node %s\n", field_text(status, "cluster"), field_text(status, "node"));
     printf("  epoch      reign %llu, run %llu, id %s\n", (unsigned long long)field_number(epoch, "reign"),
@@ -41,16 +42,18 @@ static void print_position(const json_t *status)
     const json_t *following = json_object_get(status, "following"), *log = json_object_get(status, "log");
     unsigned long long applied = field_number(status, "applied");
     if (json_is_object(following))
-        printf("  position   applied %llu of %llu, lag %llu; host applied %llu\n", applied, (unsigned long long)field_number(following, "leader_head"),
+        printf("  position   applied %llu of %llu, lag %llu; host applied %llu\n", applied,
+               (unsigned long long)field_number(following, "leader_head"),
                (unsigned long long)field_number(following, "lag"), (unsigned long long)field_number(status, "host_applied"));
     else
         printf("  position   applied %llu\n", applied);
-    printf("  log        %llu..%llu, written %llu, synced %llu, replicated %llu; room for %s%s%s\n", (unsigned long long)field_number(log, "first"),
-           (unsigned long long)field_number(log, "head"), (unsigned long long)field_number(log, "written"),
-           (unsigned long long)field_number(log, "synced"), (unsigned long long)field_number(log, "replicated"),
-           print_size(field_number(log, "room_bytes")), field_true(log, "no_space") ? ", NO SPACE FOR MORE" : "",
-           field_true(log, "failed") ? ", FAILED" : "");
-    printf("  snapshot   up to %llu, %s%s\n", (unsigned long long)field_number(log, "snapshot_end"), print_size(field_number(log, "snapshot_bytes")),
+    printf("  log        %llu..%llu, written %llu, synced %llu, replicated %llu; room for %s%s%s\n",
+           (unsigned long long)field_number(log, "first"), (unsigned long long)field_number(log, "head"),
+           (unsigned long long)field_number(log, "written"), (unsigned long long)field_number(log, "synced"),
+           (unsigned long long)field_number(log, "replicated"), print_size(field_number(log, "room_bytes")),
+           field_true(log, "no_space") ? ", NO SPACE FOR MORE" : "", field_true(log, "failed") ? ", FAILED" : "");
+    printf("  snapshot   up to %llu, %s%s\n", (unsigned long long)field_number(log, "snapshot_end"),
+           print_size(field_number(log, "snapshot_bytes")),
            field_true(log, "snapshotting") ? ", the next one is being made" : "");
 }
 
@@ -58,14 +61,18 @@ static void print_health(const json_t *status)
 {
     const char *why_not = field_text(status, "not_promotable_because");
     if (is_role(status, "follower"))
-        printf("  failover   %s%s%s\n", field_true(status, "safe_to_failover") ? "safe now, nothing would be lost" : "not safe now",
-               field_true(status, "promotable") ? "" : "; may not be promoted: ", field_true(status, "promotable") ? "" : why_not);
+        printf("  failover   %s%s%s\n",
+               field_true(status, "safe_to_failover") ? "safe now, nothing would be lost" : "not safe now",
+               field_true(status, "promotable") ? "" : "; may not be promoted: ",
+               field_true(status, "promotable") ? "" : why_not);
     else if (!field_true(status, "promotable"))
         printf("  failover   may not be promoted: %s\n", why_not);
     if (field_true(status, "damaged")) printf("  DAMAGED    this node's data; it may only follow, and bootstraps then\n");
     unsigned long long alarms = field_number(status, "alarms");
-    if (alarms) printf("  ALARM      %s%s\n", field_text(status, "alarm"), alarms > 1 ? "   (the latest of several)" : "");
-    else printf("  alarm      none\n");
+    if (alarms)
+        printf("  ALARM      %s%s\n", field_text(status, "alarm"), alarms > 1 ? "   (the latest of several)" : "");
+    else
+        printf("  alarm      none\n");
 }
 
 static void add_table(struct grid *grid, const json_t *table)
@@ -75,10 +82,14 @@ static void add_table(struct grid *grid, const json_t *table)
     grid_add(grid, field_text(table, "type"));
     grid_addf(grid, "%llu", (unsigned long long)field_number(table, "entries"));
     grid_add(grid, print_size(field_number(table, "bytes")));
-    if (buffer_ms) grid_addf(grid, "buffer %llu ms", (unsigned long long)buffer_ms);
-    else grid_add(grid, field_text(table, "level"));
-    if (buffer_ms) grid_addf(grid, "%llu", (unsigned long long)field_number(table, "at_risk_entries"));
-    else grid_add(grid, "-");
+    if (buffer_ms)
+        grid_addf(grid, "buffer %llu ms", (unsigned long long)buffer_ms);
+    else
+        grid_add(grid, field_text(table, "level"));
+    if (buffer_ms)
+        grid_addf(grid, "%llu", (unsigned long long)field_number(table, "at_risk_entries"));
+    else
+        grid_add(grid, "-");
     grid_add(grid, field_text(table, "digest"));
 }
 
@@ -145,7 +156,8 @@ struct remotes {
 static bool same_place(const json_t *a, const json_t *b)
 {
     const json_t *at_a = json_object_get(a, "epoch"), *at_b = json_object_get(b, "epoch");
-    return field_number(a, "applied") == field_number(b, "applied") && strcmp(field_text(at_a, "id"), field_text(at_b, "id")) == 0;
+    return field_number(a, "applied") == field_number(b, "applied") &&
+           strcmp(field_text(at_a, "id"), field_text(at_b, "id")) == 0;
 }
 
 static bool same_tables(const json_t *a, const json_t *b, const char **which)
@@ -154,7 +166,8 @@ static bool same_tables(const json_t *a, const json_t *b, const char **which)
     for (size_t i = 0; i < json_array_size(list) && i < json_array_size(others); i++) {
         const json_t *one = json_array_get(list, i), *other = json_array_get(others, i);
         *which = field_text(one, "name");
-        if (strcmp(*which, field_text(other, "name")) || strcmp(field_text(one, "digest"), field_text(other, "digest"))) return false;
+        if (strcmp(*which, field_text(other, "name")) || strcmp(field_text(one, "digest"), field_text(other, "digest")))
+            return false;
     }
     *which = "their number";
     return json_array_size(list) == json_array_size(others);
@@ -169,7 +182,8 @@ static void print_comparison(const struct remotes *remotes)
             if (!a || !b || !same_place(a, b)) continue;
             bool same = same_tables(a, b, &which);
             printf("%s and %s at position %llu: %s%s%s\n", remotes->options->args[i], remotes->options->args[k],
-                   (unsigned long long)field_number(a, "applied"), same ? "equal tables" : "TABLES DIFFER (", same ? "" : which, same ? "" : ")");
+                   (unsigned long long)field_number(a, "applied"), same ? "equal tables" : "TABLES DIFFER (",
+                   same ? "" : which, same ? "" : ")");
         }
 }
 
@@ -179,10 +193,13 @@ static void add_node(struct grid *grid, const char *address, const json_t *statu
     grid_add(grid, address);
     grid_add(grid, field_text(status, "name"));
     grid_add(grid, field_text(status, "role"));
-    grid_addf(grid, "%llu.%llu", (unsigned long long)field_number(epoch, "reign"), (unsigned long long)field_number(epoch, "run"));
+    grid_addf(grid, "%llu.%llu", (unsigned long long)field_number(epoch, "reign"),
+              (unsigned long long)field_number(epoch, "run"));
     grid_addf(grid, "%llu", (unsigned long long)field_number(status, "applied"));
-    if (json_is_object(following)) grid_addf(grid, "%llu", (unsigned long long)field_number(following, "lag"));
-    else grid_add(grid, "-");
+    if (json_is_object(following))
+        grid_addf(grid, "%llu", (unsigned long long)field_number(following, "lag"));
+    else
+        grid_add(grid, "-");
     grid_add(grid, json_is_object(following) ? field_text(following, "state") : "-");
     grid_add(grid, is_role(status, "follower") ? yes_no(field_true(status, "safe_to_failover")) : "-");
     grid_add(grid, field_number(status, "alarms") ? field_text(status, "alarm") : "none");
@@ -213,8 +230,10 @@ static void print_remotes(const struct remotes *remotes)
 static void print_raw(const char *address, json_t *status, int code, const char *why)
 {
     json_t *object = json_pack("{s:s,s:b}", "address", address, "ok", status != NULL);
-    if (status) json_object_update(object, status);
-    else json_object_update_new(object, json_pack("{s:s,s:s}", "code", ctl_code_name(code), "error", why));
+    if (status)
+        json_object_update(object, status);
+    else
+        json_object_update_new(object, json_pack("{s:s,s:s}", "code", ctl_code_name(code), "error", why));
     char *text = json_dumps(object, JSON_COMPACT);
     puts(text ? text : "");
     free(text);
@@ -243,8 +262,10 @@ static int show_remotes(struct remotes *remotes)
         if (ctl_given(o, CTL_JSON)) print_raw(o->args[i], remotes->found[i], remotes->codes[i], remotes->why[i]);
     }
     if (!ctl_given(o, CTL_JSON)) {
-        if (o->count == 1 && remotes->found[0]) print_status(remotes->found[0]);
-        else print_remotes(remotes);
+        if (o->count == 1 && remotes->found[0])
+            print_status(remotes->found[0]);
+        else
+            print_remotes(remotes);
         print_comparison(remotes);
     }
     for (size_t i = 0; i < o->count; i++) json_decref(remotes->found[i]);
@@ -255,7 +276,8 @@ int ctl_status(const struct ctl_options *options)
 {
     char secret[SECRET_MAX];
     if (options->count) {
-        if (ctl_given(options, CTL_DATA | CTL_CONTROL)) return ctl_usage("status asks either HOST:PORT or the node of --data or --control");
+        if (ctl_given(options, CTL_DATA | CTL_CONTROL))
+            return ctl_usage("status asks either HOST:PORT or the node of --data or --control");
         if (options->secret_file && secret_read(options->secret_file, secret)) return CTL_FAILED;
         struct remotes *remotes = calloc(1, sizeof *remotes);
         if (!remotes) return CTL_FAILED;

@@ -74,8 +74,10 @@ static int run_ls(const struct ctl_options *o)
     if (ctl_given(o, CTL_LIMIT)) json_object_set_new(request, "limit", json_integer((json_int_t)o->limit));
     int rc = ctl_run(o, request, CTL_READ_MS, &reply);
     if (!rc && human(o)) {
-        if (o->count) print_entries(json_object_get(reply, "entries"));
-        else print_tables(json_object_get(reply, "tables"));
+        if (o->count)
+            print_entries(json_object_get(reply, "entries"));
+        else
+            print_tables(json_object_get(reply, "tables"));
         if (field_true(reply, "truncated")) printf("(there are more: --limit N)\n");
     }
     json_decref(reply);
@@ -97,8 +99,10 @@ static int run_get(const struct ctl_options *o)
     if (!rc && human(o)) {
         const json_t *value = json_object_get(reply, "value");
         char *text = json_is_string(value) ? NULL : print_value(value);
-        if (text) (void)fputs(text, stdout);
-        else (void)fwrite(json_string_value(value), 1, json_string_length(value), stdout);
+        if (text)
+            (void)fputs(text, stdout);
+        else
+            (void)fwrite(json_string_value(value), 1, json_string_length(value), stdout);
         (void)putchar('\n');
         free(text);
     }
@@ -110,7 +114,8 @@ static int run_applied(const struct ctl_options *o)
 {
     uint64_t lsn;
     json_t *request = ctl_request("applied"), *reply = NULL;
-    if (!ctl_number(o->args[0], INT64_MAX, &lsn)) return ctl_usage("applied %s: expected a position, a whole number", o->args[0]);
+    if (!ctl_number(o->args[0], INT64_MAX, &lsn))
+        return ctl_usage("applied %s: expected a position, a whole number", o->args[0]);
     json_object_set_new(request, "lsn", json_integer((json_int_t)lsn));
     int rc = ctl_run(o, request, CTL_READ_MS, &reply);
     uint64_t time_us = field_number(reply, "time_us");
@@ -183,7 +188,8 @@ static int run_wait(const struct ctl_options *o)
     static const char *const levels[] = {"memory", "os", "disk", "replica"};
     bool known = false;
     for (size_t i = 0; i < 4; i++) known = known || strcmp(levels[i], o->args[1]) == 0;
-    if (!ctl_number(o->args[0], INT64_MAX, &lsn)) return ctl_usage("wait %s: expected a position, a whole number", o->args[0]);
+    if (!ctl_number(o->args[0], INT64_MAX, &lsn))
+        return ctl_usage("wait %s: expected a position, a whole number", o->args[0]);
     if (!known) return ctl_usage("wait %s %s: expected memory, os, disk or replica", o->args[0], o->args[1]);
     json_t *request = ctl_request("wait");
     json_object_set_new(request, "lsn", json_integer((json_int_t)lsn));
@@ -219,13 +225,17 @@ static void print_files(const json_t *files, bool import)
         grid_add(&grid, import ? field_text(file, "source") : field_true(file, "written") ? "yes" : "no change");
         grid_addf(&grid, "%llu", (unsigned long long)field_number(file, "rows"));
         grid_addf(&grid, "%llu", (unsigned long long)field_number(file, import ? "put" : "bytes"));
-        if (import) grid_addf(&grid, "%llu", (unsigned long long)field_number(file, "deleted"));
-        else grid_add(&grid, field_true(file, "kept_as_bak") ? "as .bak" : "-");
-        if (import) grid_addf(&grid, "%llu", (unsigned long long)field_number(file, "unchanged"));
-        else grid_add(&grid, "");
+        if (import)
+            grid_addf(&grid, "%llu", (unsigned long long)field_number(file, "deleted"));
+        else
+            grid_add(&grid, field_true(file, "kept_as_bak") ? "as .bak" : "-");
+        if (import)
+            grid_addf(&grid, "%llu", (unsigned long long)field_number(file, "unchanged"));
+        else
+            grid_add(&grid, "");
         const char *reason = field_text(file, "reason");
-        grid_addf(&grid, "%s%s%s%s", field_true(file, "skipped") ? "SKIPPED: " : "", reason, reason[0] && field_text(file, "trouble")[0] ? "; " : "",
-                  field_text(file, "trouble"));
+        grid_addf(&grid, "%s%s%s%s", field_true(file, "skipped") ? "SKIPPED: " : "", reason,
+                  reason[0] && field_text(file, "trouble")[0] ? "; " : "", field_text(file, "trouble"));
     }
     grid_print(&grid, "");
     grid_close(&grid);
@@ -335,9 +345,11 @@ static int run_command(const struct command *command, const struct ctl_options *
         (void)fputs(ctl_help_of(command->name), stdout);
         return CTL_OK;
     }
-    if (o->given & ~(command->takes | CTL_EVERYWHERE)) return ctl_usage("%s does not take all of these options; try %s --help", command->name, command->name);
+    if (o->given & ~(command->takes | CTL_EVERYWHERE))
+        return ctl_usage("%s does not take all of these options; try %s --help", command->name, command->name);
     if (o->count < command->least || o->count > command->most)
-        return ctl_usage("%s: %s words; try %s --help", command->name, o->count < command->least ? "too few" : "too many", command->name);
+        return ctl_usage("%s: %s words; try %s --help", command->name, o->count < command->least ? "too few" : "too many",
+                         command->name);
     return command->run(o);
 }
 
@@ -350,7 +362,8 @@ int main(int argc, char **argv)
     if (ctl_given(&options, CTL_VERSION)) return puts("metasyncctl " MS_VERSION) < 0;
     for (size_t i = 0; options.command && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, options.command) == 0) return run_command(&commands[i], &options);
-    if (options.command && strcmp(options.command, "help")) return ctl_usage("there is no command %s; try --help", options.command);
+    if (options.command && strcmp(options.command, "help"))
+        return ctl_usage("there is no command %s; try --help", options.command);
     (void)fputs(ctl_help_general, options.command || ctl_given(&options, CTL_HELP) ? stdout : stderr);
     return options.command || ctl_given(&options, CTL_HELP) ? CTL_OK : CTL_USAGE;
 }
