@@ -103,6 +103,7 @@ struct ms_engine {
         bool in_sync;        /* the leader counts us in */
         struct ms_verdict verdict;
         uint64_t acked_durable, acked_applied, acked_host;
+        uint64_t archived_from; /* our records from here on are archived, and none came since; 0 = none are */
         uint32_t attempts;   /* bootstraps begun since the last complete one */
         struct ms_store *stage; /* owned; NULL = none */
         struct ms_snapshot_loader loader;

@@ -56,6 +56,7 @@ void ms_follow_stop(struct ms_engine *e)
     if (!e->follow.switching) ms_stage_drop(e);
     e->follow.state = MS_FOLLOW_OFF;
     e->follow.adopt = false;
+    e->follow.archived_from = 0;
     e->follow.address[0] = '\0';
     e->follow.refused_logged = false;
 }
@@ -95,6 +96,7 @@ void ms_follow_stream(struct ms_engine *e)
     start.mode = MS_START_STREAM;
     start.from = e->tail.head + 1; /* what was received but is not written yet stays on its way to the log */
     e->follow.state = MS_FOLLOW_STREAM;
+    e->follow.archived_from = 0;
     e->follow.acked_durable = e->follow.acked_applied = e->follow.acked_host = 0;
     e->follow.refused_logged = false;
     ms_engine_send(e, e->follow.link, MS_FRAME_START, &start);
@@ -159,7 +161,7 @@ static void on_verdict(struct ms_engine *e, const struct ms_message *message)
         ms_stage_drop(e); /* begun for a leader that is no more */
         e->unfinished = false;
         ms_follow_stream(e);
-    } else if (verdict.extra > 0 && !e->damaged && !(e->follow.stage && e->unfinished)) {
+    } else if (verdict.extra > 0 && (!e->follow.archived_from || e->follow.archived_from > verdict.common + 1)) {
         archive_extra(e, &verdict);
     } else {
         ms_stage_begin(e);
@@ -175,6 +177,7 @@ void ms_engine_archived(struct ms_engine *e, int err)
         if (err) ms_follow_drop(e, err, "the archive can't be written; trying again later");
         return;
     }
+    e->follow.archived_from = e->follow.verdict.common + 1;
     ms_stage_begin(e);
 }
 

@@ -158,6 +158,7 @@ static int take_stage(struct ms_engine *e, uint64_t end)
     e->snapshot_end = end;
     e->snapshot_at = 0;
     e->log_bytes_at_snapshot = e->tail.bytes;
+    e->follow.archived_from = 0;
     e->host_applied = 0;
     e->damaged = e->unfinished = false;
     e->content_version++;
