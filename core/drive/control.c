@@ -19,7 +19,10 @@
 #include "control_line.h"
 #include "threads.h"
 
-enum { ACCEPT_PAUSE_MS = 100 };
+enum {
+    ACCEPT_PAUSE_MS = 100, /* when the system is out of descriptors */
+    PLACE_MS = 1000,       /* how long a connection waits for a place: those that have just ended may not be noticed yet */
+};
 
 struct connection {
     struct ms_control *control;
@@ -32,12 +35,25 @@ struct ms_control {
     struct sockaddr_un address;
     dev_t device; /* of the socket file that we made */
     ino_t inode;
-    int listen_fd, stop_fd;
+    int listen_fd;
+    int stop_fd;  /* readable: everybody ends */
+    int place_fd; /* readable: a connection has ended */
     ms_control_handler handle;
     void *context;
     struct ms_thread acceptor;
     struct connection connections[MS_CONTROL_CONNECTIONS];
 };
+
+static int make_signal(void)
+{
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void raise_signal(int fd)
+{
+    uint64_t one = 1;
+    while (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno == EINTR) continue;
+}
 
 /* ---- replies --------------------------------------------------------------------------------------------------------------- */
 
@@ -103,10 +119,11 @@ static void *serve(void *context)
     ms_lines_close(&lines);
     (void)close(connection->fd);
     atomic_store(&connection->finished, true);
+    raise_signal(connection->control->place_fd);
     return NULL;
 }
 
-/* A free place; joins the thread that had it. */
+/* A free place, or NULL; joins the thread that had it. */
 static struct connection *find_place(struct ms_control *control)
 {
     for (size_t i = 0; i < MS_CONTROL_CONNECTIONS; i++) {
@@ -116,6 +133,20 @@ static struct connection *find_place(struct ms_control *control)
         return connection;
     }
     return NULL;
+}
+
+static struct connection *wait_for_place(struct ms_control *control)
+{
+    struct connection *place;
+    uint64_t deadline = ms_clock_deadline(PLACE_MS), now;
+    while (!(place = find_place(control)) && (now = ms_clock_now()) < deadline) {
+        struct pollfd fds[2] = {{.fd = control->stop_fd, .events = POLLIN}, {.fd = control->place_fd, .events = POLLIN}};
+        (void)poll(fds, 2, (int)((deadline - now + 999) / 1000));
+        if (fds[0].revents) break;
+        uint64_t ended;
+        (void)!read(control->place_fd, &ended, sizeof ended);
+    }
+    return place;
 }
 
 static void refuse(int fd, int code)
@@ -130,7 +161,7 @@ static void refuse(int fd, int code)
 
 static void take(struct ms_control *control, int fd)
 {
-    struct connection *connection = find_place(control);
+    struct connection *connection = wait_for_place(control);
     if (!connection) {
         refuse(fd, ms_fail(MS_E_LIMIT, "all %d control connections are in use", MS_CONTROL_CONNECTIONS));
         return;
@@ -208,8 +239,10 @@ static void remove_own(const struct ms_control *control)
 static int start(struct ms_control *control)
 {
     control->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    control->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (control->listen_fd < 0 || control->stop_fd < 0) return ms_fail(MS_E_IO, "control socket: %s", strerror(errno));
+    control->stop_fd = make_signal();
+    control->place_fd = make_signal();
+    if (control->listen_fd < 0 || control->stop_fd < 0 || control->place_fd < 0)
+        return ms_fail(MS_E_IO, "control socket: %s", strerror(errno));
     int rc = bind_path(control);
     return rc < 0 ? rc : ms_thread_start(&control->acceptor, "ms-control", accept_all, control);
 }
@@ -220,7 +253,7 @@ int ms_control_start(const char *path, ms_control_handler handle, void *context,
     if (!made) return MS_E_MEMORY;
     made->handle = handle;
     made->context = context;
-    made->listen_fd = made->stop_fd = -1;
+    made->listen_fd = made->stop_fd = made->place_fd = -1;
     made->address.sun_family = AF_UNIX;
     size_t size = strlen(path);
     int rc = 0;
@@ -238,14 +271,12 @@ int ms_control_start(const char *path, ms_control_handler handle, void *context,
 void ms_control_stop(struct ms_control *control)
 {
     if (!control) return;
-    if (control->stop_fd >= 0) {
-        uint64_t one = 1;
-        while (write(control->stop_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
-    }
+    raise_signal(control->stop_fd);
     ms_thread_join(&control->acceptor);
     for (size_t i = 0; i < MS_CONTROL_CONNECTIONS; i++) ms_thread_join(&control->connections[i].thread);
     remove_own(control);
     if (control->listen_fd >= 0) (void)close(control->listen_fd);
     if (control->stop_fd >= 0) (void)close(control->stop_fd);
+    if (control->place_fd >= 0) (void)close(control->place_fd);
     ms_release(control);
 }

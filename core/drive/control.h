@@ -6,7 +6,7 @@
  *      {"command":"lead"}                    {"ok":false,"code":"MS_E_DEPOSED","error":"a peer has a higher epoch: ..."}
  *
  * Plain blocking threads, far away from the loop: one accepts, one serves each connection (at most MS_CONTROL_CONNECTIONS; the
- * next one is told so and closed). They block all signals. What the commands are is the handler's business. */
+ * next one waits a second for a place, then it is told so and closed). They block all signals. What the commands are is the handler's business. */
 #ifndef MS_DRIVE_CONTROL_H
 #define MS_DRIVE_CONTROL_H
 

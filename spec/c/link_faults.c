@@ -1,7 +1,10 @@
 /* Links that don't work: peers that are wrong, silent, hostile or suddenly gone, and machines that are out of something. */
+#include <event2/dns.h>
+#include <event2/dns_struct.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "../../core/drive/lookup.h"
 #include "link_lab.h"
 
 /* ---- who may talk --------------------------------------------------------------------------------------------------------- */
@@ -383,6 +386,79 @@ static void bad_addresses(void)
     lab_close(&a, &b);
 }
 
+/* A name server: knows one name with an IPv4 address, says nothing about "silent", and knows no other name. */
+static void name_server(struct evdns_server_request *request, void *context)
+{
+    (void)context;
+    const char *name = request->questions[0]->name;
+    bool known = strcasecmp(name, "broker.example") == 0;
+    if (strcasecmp(name, "silent.example") == 0) {
+        (void)evdns_server_request_drop(request);
+        return;
+    }
+    static const uint8_t loopback[4] = {127, 0, 0, 7};
+    if (known && request->questions[0]->type == EVDNS_TYPE_A)
+        (void)evdns_server_request_add_a_reply(request, name, 1, loopback, 60);
+    (void)evdns_server_request_respond(request, known ? DNS_ERR_NONE : DNS_ERR_NOTEXIST);
+}
+
+struct found {
+    int calls, rc;
+    char text[MS_ADDRESS_TEXT];
+};
+
+static void looked_up(void *context, int rc, const struct ms_address_list *list)
+{
+    struct found *found = context;
+    found->calls++;
+    found->rc = rc;
+    if (list->count) ms_address_text(&list->at[0], found->text);
+}
+
+static void look_ups(void)
+{
+    lab_open();
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    CHECK(bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0, "%s", strerror(errno));
+    struct evdns_server_port *server = evdns_add_server_port_with_base(loop, fd, 0, name_server, NULL);
+    char path[] = "/tmp/metasync-resolv-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0 && dprintf(file, "nameserver 127.0.0.1:%u\nsearch example\n", ntohs(at.sin_port)) > 0, "%s", strerror(errno));
+    close(file);
+    struct ms_list pending;
+    ms_list_init(&pending);
+    static const struct { const char *host; int rc; const char *text; } names[] = {
+        {"broker.example", 0, "127.0.0.7:7000"},
+        {"Broker", 0, "127.0.0.7:7000"}, /* by the search domain */
+        {"other.example", MS_E_ADDRESS, ""},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct found found = {0};
+        struct ms_lookup *lookup;
+        struct ms_lookup_question question = {loop, names[i].host, 7000, path, &pending, looked_up, &found};
+        CHECK(ms_lookup_start(&question, &lookup) == 0 && found.calls == 0, "%s", ms_error_message());
+        UNTIL(found.calls == 1 && ms_list_empty(&pending));
+        CHECK(found.rc == names[i].rc && strcmp(found.text, names[i].text) == 0, "%s: %d %s", names[i].host, found.rc, found.text);
+    }
+    for (int turns = 0; turns < 4; turns++) {
+        struct found found = {0};
+        struct ms_lookup *lookup;
+        struct ms_lookup_question question = {loop, "silent.example", 7000, path, &pending, looked_up, &found};
+        CHECK(ms_lookup_start(&question, &lookup) == 0, "%s", ms_error_message());
+        for (int i = 0; i < turns; i++) step();
+        ms_lookup_cancel(lookup);
+        UNTIL(ms_list_empty(&pending));
+        CHECK(found.calls == 0, "called after it was canceled");
+    }
+    unlink(path);
+    evdns_close_server_port(server);
+    close(fd);
+    event_base_free(loop);
+    CHECK(ms_mem_live() == live_before, "%lld blocks are left", (long long)(ms_mem_live() - live_before));
+}
+
 /* ---- status of another node --------------------------------------------------------------------------------------------------- */
 
 struct remote_job {
@@ -465,6 +541,7 @@ static const struct spec_case cases[] = {
     SPEC_CASE(failing_allocations, "any allocation may fail: the link comes up or its end is reported"),
     SPEC_CASE(out_of_descriptors, "a listener without descriptors waits without spinning"),
     SPEC_CASE(bad_addresses, "malformed, unknown, forbidden and taken addresses are refused with their code"),
+    SPEC_CASE(look_ups, "names are looked up at the name servers of resolv.conf, and a look-up can be canceled at any time"),
     SPEC_CASE(remote_status, "ms_remote_status gets the JSON of another node, or says why not, in time"),
 };
 

@@ -34,7 +34,8 @@ describe("an address", function()
     it("that is malformed is refused, with the reason", function()
         local cases = {
             ["expected HOST:PORT"] = { "", "host", "7000" },
-            ["the port is not a number from 0 to 65535"] = { "h:", "h:x", "h:65536", "h:-1", "h:+1", "h: 1", "h:1 ", "h:000001", "h:99999999999", "[::1]:" },
+            ["the port is not a number from 0 to 65535"] = { "h:", "h:x", "h:65536", "h:-1", "h:+1", "h: 1", "h:1 ", "h:000001",
+                "h:99999999999", "[::1]:" },
             ["needs brackets"] = { "::1:7000", "fe80::1:7000" },
             ["expected [IPv6]:PORT"] = { "[::1", "[::1]", "[::1]7000" },
             ["the host is missing"] = { ":7000", "[]:7000" },

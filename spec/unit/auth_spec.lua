@@ -111,7 +111,8 @@ describe("the handshake", function()
         local function sized(text) return string.char(#text, 0, 0, 0) .. text end
         local path = ms.tmpdir() .. "/text"
         ms.write_file(path, "metasync-1C" .. sized(own) .. sized(peer))
-        local output, status = ms.sh(("openssl dgst -sha256 -mac HMAC -macopt key:'%s' -binary %s | od -An -v -tx1 | tr -d ' \\n'"):format(SECRET, path))
+        local command = "openssl dgst -sha256 -mac HMAC -macopt key:'%s' -binary %s | od -An -v -tx1 | tr -d ' \\n'"
+        local output, status = ms.sh(command:format(SECRET, path))
         assert.equal(0, status)
         assert.equal(output, (answers[1][2]:gsub(".", function(c) return ("%02x"):format(c:byte()) end)))
     end)

@@ -1,0 +1,38 @@
+-- Makes tests out of a C program of spec/c that is a list of cases (spec/c/cases.h):
+--
+--     require "spec.support.program" ("a link", "link_cases", "link_faults")
+--
+-- Each case is one test, in a process of its own. The programs are built as the variant of the library that is tested.
+local busted = require "busted"
+local ms = require "spec.support.ms"
+local describe, it = busted.describe, busted.it
+
+local SECONDS = 60
+
+local variant = ms.library:match("build/(%w+)/") or "release"
+
+local function build(name)
+    local path = ("build/%s/spec/c/%s"):format(variant, name)
+    local command = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make --no-print-directory VARIANT=%s %s"
+    local output, status = ms.sh(command:format(variant, path))
+    if status ~= 0 then error("can't build " .. path .. ":\n" .. output, 0) end
+    return path
+end
+
+return function(subject, ...)
+    for _, name in ipairs { ... } do
+        describe(subject .. " (" .. name .. ")", function()
+            local path = build(name)
+            local list = ms.sh(path .. " --list")
+            local count = 0
+            for case, sentence in list:gmatch("(%S+)\t([^\n]+)\n") do
+                count = count + 1
+                it(sentence, function()
+                    local output, status = ms.sh(("timeout -k 5 %d %s %s"):format(SECONDS, path, case))
+                    if status ~= 0 then error(("%s %s: exit status %d\n%s"):format(path, case, status, output), 0) end
+                end)
+            end
+            if count == 0 then error(path .. " lists no cases: " .. list, 0) end
+        end)
+    end
+end

@@ -1,0 +1,2 @@
+-- drive/control: the control socket and its client.
+require "spec.support.program" ("the control socket", "control_cases")
