@@ -152,6 +152,7 @@ static void on_verdict(struct ms_engine *e, const struct ms_message *message)
         return;
     }
     verdict.snapshot = verdict.kind != MS_VERDICT_CONTINUE || e->damaged;
+    if (e->damaged && e->tail.head > e->store->applied) verdict.extra += e->tail.head - e->store->applied; /* in the log, in no table */
     e->follow.verdict = verdict;
     e->counters.verdicts[verdict.kind]++;
     if (!verdict.allowed && !e->follow.adopt) {
