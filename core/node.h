@@ -26,6 +26,7 @@ enum {
     MS_NODE_LEVELS = MS_LEVEL_REPLICA + 1,
     MS_NODE_KEYS = 256,   /* buckets of busy keys */
     MS_NODE_OWNERS = 64,  /* buckets of threads that are inside a transaction */
+    MS_NODE_GATHER_BYTES = 32 << 10,
     MS_NODE_PATIENCE_MS = 10000, /* what a write waits for room or for a busy key */
 };
 
@@ -89,6 +90,8 @@ struct ms_node {
     /* [lock] word for the loop, and its sleep */
     bool pump;            /* something was appended */
     bool asleep, told;    /* it sleeps (or is about to); it was woken since */
+    bool gathering;       /* it sleeps for a moment only, so that a group becomes larger: see node_io.c */
+    uint64_t batch;       /* records that its last round took from the tail */
     bool moved;           /* positions moved since waits were looked at */
     uint64_t wake_at, armed_at; /* the earliest tick wanted; what the timer is set to while it sleeps */
     struct ms_net_queue net;
@@ -156,8 +159,10 @@ void ms_node_end_waits(struct ms_node *node);
 /* MS_E_CALLBACK in a callback of this node, else 0. */
 int ms_node_may_wait(const struct ms_node *node, const char *what);
 
-/* With the lock. The loop has something to do. */
+/* With the lock. The loop has something to do; something other than to take what was appended. */
 bool ms_node_has_work(const struct ms_node *node);
+bool ms_node_urgent(const struct ms_node *node);
+bool ms_node_someone_waits(const struct ms_node *node);
 
 /* ---- node_io.c, node_net.c: the engine's effects ------------------------------------------------------------------------------ */
 

@@ -10,9 +10,14 @@ void ms_node_lock(struct ms_node *node)
     (void)pthread_mutex_lock(&node->mutex);
 }
 
+bool ms_node_urgent(const struct ms_node *node)
+{
+    return node->net.ops.size > 0 || node->net_lost || ms_disk_pending(&node->disk) || node->wake_at < node->armed_at;
+}
+
 bool ms_node_has_work(const struct ms_node *node)
 {
-    return node->pump || node->net.ops.size > 0 || node->net_lost || ms_disk_pending(&node->disk) || node->wake_at < node->armed_at;
+    return node->pump || ms_node_urgent(node);
 }
 
 /* Takes the waiters whose wait is over out of the lists. In a list lsns rise, so that the first one that is not there yet ends it. */
@@ -44,9 +49,22 @@ static void wake_all(struct ms_list *done)
     }
 }
 
+bool ms_node_someone_waits(const struct ms_node *node)
+{
+    for (int level = MS_LEVEL_OS; level < MS_NODE_LEVELS; level++)
+        if (!ms_list_empty(&node->waiters[level])) return true;
+    return node->watchers > 0;
+}
+
+/* A loop that gathers is left alone as long as all there is are some more records that nobody waits for. */
+static bool may_gather_on(const struct ms_node *node)
+{
+    return node->gathering && !ms_node_urgent(node) && node->engine.tail.unwritten < MS_NODE_GATHER_BYTES && !ms_node_someone_waits(node);
+}
+
 static bool must_tell(struct ms_node *node)
 {
-    if (!node->asleep || node->told || !ms_node_has_work(node)) return false;
+    if (!node->asleep || node->told || !ms_node_has_work(node) || may_gather_on(node)) return false;
     node->told = true;
     return true;
 }
