@@ -7,6 +7,9 @@
  *      floor memory --dir DIR [--keys N --commits N --threads N]
  *          the bare loop: lock, look-up, copy of 150 bytes, unlock, on N threads, while another thread takes what was
  *          copied and gives it to write(2).
+ *      floor warm --mib N
+ *          touches N MiB of fresh memory and gives it back: a virtual machine may have to get memory from its host first, which
+ *          the program that happens to run next should not pay for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -262,14 +266,25 @@ static void memory(const char *dir, uint32_t keys, uint64_t commits, uint32_t th
     if (bare.found != commits / threads * threads) bench_die("the bare loop lost keys");
 }
 
+static void warm(size_t mib)
+{
+    for (size_t size = mib << 20, piece = 64 << 20; size >= piece; size -= piece) {
+        char *memory = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) bench_die("no memory to touch: %s", strerror(errno));
+        for (size_t at = 0; at < piece; at += 4096) memory[at] = 1; /* stays until the end of the process */
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *dir = bench_arg(argc, argv, "--dir", "");
     uint32_t keys = (uint32_t)bench_arg_number(argc, argv, "--keys", 100000);
     bench_tie_to_parent();
     bench_values_init();
-    bench_mkdir(dir);
-    if (strcmp(mode, "update") == 0) {
+    if (strcmp(mode, "warm") != 0) bench_mkdir(dir);
+    if (strcmp(mode, "warm") == 0) {
+        warm(bench_arg_number(argc, argv, "--mib", 1024));
+    } else if (strcmp(mode, "update") == 0) {
         update(dir, keys, bench_arg_number(argc, argv, "--updates", 1000000), bench_arg_number(argc, argv, "--sync", 0));
     } else if (strcmp(mode, "memory") == 0) {
         memory(dir, keys, bench_arg_number(argc, argv, "--commits", 1000000),

@@ -7,7 +7,7 @@
 --   --strict  exit status 1 if a target is missed; else misses don't count, only programs that fail do
 --
 -- In each pair the order of the programs turns around. All of them work in a scratch directory of their own below --tools,
--- which is emptied before each run. Programs die with this one, and their servers with them.
+-- which is emptied before each run, and find memory that was touched just before. Programs die with this one, and their servers with them.
 package.path = "bench/?.lua;" .. package.path
 local report = require "report"
 
@@ -71,6 +71,7 @@ local failures = 0
 -- Runs one program on an empty scratch directory; its numbers, or nil if it did not come to its end.
 local function run(name, who, command)
     os.execute("rm -rf '" .. SCRATCH .. "' && mkdir -p '" .. SCRATCH .. "'")
+    os.execute(("%s/floor warm --mib %d >/dev/null"):format(option.tools, quick and 256 or 1536))
     local pipe = io.popen(("exec %s/%s --dir %s"):format(option.tools, sized(command), SCRATCH))
     local numbers, complete = {}, false
     for text in pipe:lines() do
