@@ -10,13 +10,13 @@ struct copy {
     int64_t value[KEYS];
     bool present[KEYS], named[KEYS]; /* named: by a part of the FULL that is under way */
     uint64_t lsn;
-    int fulls, deltas, went_back, roles[8];
+    atomic_int fulls, deltas;
+    int went_back, roles[8];
     bool in_full, out_of_order;
     atomic_int fail;     /* so many batches are refused */
     atomic_int slow_us;
     atomic_bool hold;    /* waits while set */
     atomic_int calls;
-    int refused_callbacks;
 };
 
 static struct lab lab;
