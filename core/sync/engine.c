@@ -285,6 +285,7 @@ void ms_engine_tick(struct ms_engine *e)
 {
     uint64_t now = ms_now(e);
     if (e->closing) return;
+    ms_engine_drop_lost(e);
     room_due(e, now);
     ms_follow_apply(e);
     ms_engine_flush_due(e, now);

@@ -86,6 +86,7 @@ struct ms_engine {
 
     /* links and peers */
     struct ms_list peers;
+    bool frame_lost; /* for want of memory; see ms_engine_drop_lost */
     char ask[MS_ASKS_MAX][MS_ADDRESS_MAX];
     uint32_t ask_count, asking;
     uint64_t ask_until;

@@ -47,6 +47,7 @@ void ms_engine_role_tick(struct ms_engine *e, uint64_t now);
 
 /* ---- messages.c */
 void ms_engine_send(struct ms_engine *e, uint64_t link, uint8_t type, const struct ms_message *message);
+void ms_engine_drop_lost(struct ms_engine *e); /* a frame was lost for want of memory: conversations begin anew, or they would wait for ever */
 void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose);
 void ms_engine_bye(struct ms_engine *e, uint64_t link, int code, const char *text); /* and closes */
 

@@ -8,11 +8,22 @@ void ms_engine_send(struct ms_engine *e, uint64_t link, uint8_t type, const stru
     struct ms_buf payload;
     ms_buf_init(&payload);
     ms_message_encode(type, message, &payload);
-    if (payload.failed)
-        ms_engine_event(e, MS_LOG_WARN, "a %s frame was not sent: out of memory", ms_frame_name(type)); /* silence ends the link */
-    else
+    if (payload.failed) {
+        ms_engine_event(e, MS_LOG_WARN, "a %s frame was not sent: out of memory", ms_frame_name(type));
+        e->frame_lost = true;
+        ms_engine_wake(e, ms_now(e));
+    } else {
         e->io->ops->send(e->io, link, type, 0, ms_buf_bytes(&payload), NULL);
+    }
     ms_buf_close(&payload);
+}
+
+void ms_engine_drop_lost(struct ms_engine *e)
+{
+    if (!e->frame_lost) return;
+    e->frame_lost = false;
+    ms_engine_drop_peers(e, MS_E_MEMORY, "out of memory");
+    if (e->follow.link) ms_follow_drop(e, MS_E_MEMORY, "out of memory");
 }
 
 void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose)
