@@ -64,6 +64,7 @@ struct ms_engine {
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
     bool unfinished;         /* its last verdict asked for a bootstrap that is not complete: not promotable */
     bool closing;
+    uint64_t archives_asked, archives_done; /* they are done in order */
     uint64_t content_version; /* moves when all tables are replaced */
 
     /* log */
@@ -104,6 +105,7 @@ struct ms_engine {
         bool in_sync;        /* the leader counts us in */
         struct ms_verdict verdict;
         uint64_t acked_durable, acked_applied, acked_host;
+        uint64_t archive;    /* which of the archives is the one of its ARCHIVE state */
         uint64_t archived_from; /* our records from here on are archived, and none came since; 0 = none are */
         uint32_t attempts;   /* bootstraps begun since the last complete one */
         struct ms_store *stage; /* owned; NULL = none */

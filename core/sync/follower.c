@@ -140,6 +140,7 @@ static void archive_extra(struct ms_engine *e, const struct ms_verdict *verdict)
     (void)ms_render_line(&text, json_pack("{s:s,s:s,s:s,s:I,s:I}", "lost", "diverged", "verdict", ms_verdict_name(verdict->kind), "leader",
                                           e->follow.address, "common", (json_int_t)verdict->common, "records", (json_int_t)verdict->extra));
     e->follow.state = MS_FOLLOW_ARCHIVE;
+    e->follow.archive = ++e->archives_asked;
     e->io->ops->archive(e->io, verdict->common + 1, ms_buf_bytes(&text));
     ms_buf_close(&text);
 }
@@ -173,7 +174,7 @@ void ms_engine_archived(struct ms_engine *e, int err)
 {
     if (!err) e->counters.archived++;
     if (err) ms_engine_alarm(e, "records that are to be dropped could not be archived: %s", ms_fail_message(err));
-    if (e->follow.state != MS_FOLLOW_ARCHIVE) return;
+    if (++e->archives_done != e->follow.archive || e->follow.state != MS_FOLLOW_ARCHIVE) return;
     if (err || !e->follow.link) {
         if (err) ms_follow_drop(e, err, "the archive can't be written; trying again later");
         return;

@@ -55,6 +55,7 @@ static void give_up_buffers(struct ms_engine *e, const char *why)
         e->counters.at_risk_lost += lost.entries;
         ms_engine_alarm(e, "%llu buffered changes were not logged before this node stopped leading (%s); see the archive%s",
                         (unsigned long long)lost.entries, why, lost.text.failed ? ", which lacks some: out of memory" : "");
+        e->archives_asked++;
         e->io->ops->archive(e->io, 0, ms_buf_bytes(&lost.text));
     }
     ms_buf_close(&lost.text);
