@@ -104,7 +104,7 @@ local Store = {}
 Store.__index = Store
 
 function rmq.store(buffered)
-    local store = { tables = {}, logged = {}, dirty = {}, writes = 0, calls = 0, waits = 0, buffered = {} }
+    local store = { tables = {}, logged = {}, dirty = {}, writes = 0, calls = 0, waits = 0, walks = {}, buffered = {} }
     for _, name in ipairs(buffered or { "offset", "pull_offset", "reset_offset", "lmq_offset", "delay_offset" }) do
         store.buffered[name] = true
     end
@@ -189,6 +189,7 @@ end
 
 seam.walk = guarded(function(_, name, fn, context)
     local keys = {}
+    current.walks[#current.walks + 1] = ffi.string(name)
     for key in pairs(current.tables[ffi.string(name)] or {}) do keys[#keys + 1] = key end
     for _, key in ipairs(keys) do
         local key_bytes, value_bytes = ms.bytes(key), ms.bytes(current:get(ffi.string(name), key))

@@ -198,6 +198,12 @@ describe("an import of something older", function()
         skipped("topics.json", "its time")
     end)
 
+    it("by its time only is done: the version is higher", function()
+        put(dir, "topics.json", topics(11, '"a":{"n":11}'), 1600000000)
+        assert.is_false(good(store, dir)["topics.json"].skipped)
+        assert.equal('{"n":11}', store:get("topic", "a"))
+    end)
+
     it("that differs in nothing is no matter", function()
         put(dir, "delayOffset.json", '{"offsetTable":{1:10,2:20}}', 1600000000)
         local report = good(store, dir)

@@ -105,6 +105,17 @@ describe("the JSON pre-pass", function()
         refused("{\r\n\t\"x\" : 1,\r\n\t5 :\tbad}", 3, 6, "invalid token")
     end)
 
+    it("knows where each byte of the clean text came from", function()
+        local text = ms.bytes(' {12 :\n"ab",-3:tru e, "x":5}')
+        local out = ms.buf()
+        assert.equal(0, C.ms_json_prepass(text, out, ffi.new("struct ms_json_fault")))
+        assert.equal('{"12":"ab","-3":tru e,"x":5}', ms.buf_str(out))
+        local places = {}
+        for i = 0, tonumber(out.size) do places[#places + 1] = tonumber(C.ms_json_original(text, i)) end
+        --               {  "  1  2  "  :  "  a  b  "   ,   "   -   3   "   :   t   r   u   _   e   ,   "   x   "   :   5   }   end
+        assert.same({ 1, 2, 2, 3, 3, 5, 7, 8, 9, 10, 11, 12, 12, 13, 13, 14, 15, 16, 17, 19, 19, 20, 22, 23, 24, 25, 26, 27, 28 }, places)
+    end)
+
     it("takes 512 levels and refuses 513", function()
         local function nested(levels) return '{"a":' .. ("["):rep(levels - 1) .. ("]"):rep(levels - 1) .. "}" end
         assert.is_truthy(clean(nested(512)))

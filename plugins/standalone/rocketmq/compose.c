@@ -46,8 +46,8 @@ static int refuse(const struct compose *c, const struct ms_row *row, const char 
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '\0') text[i] = ' ';
     }
-    return ms_fail(MS_E_FORMAT, "table %s, key \"%.*s\" does not fit in a file: %s", ms_rocketmq_table_names[row->table], (int)size,
-                   text, why);
+    return ms_fail(MS_E_FORMAT, "table %s, key \"%.*s\" does not fit in a file: %s", ms_rocketmq_table_names[row->table],
+                   (int)size, text, why);
 }
 
 static void put_text(struct compose *c, const char *text)
@@ -151,7 +151,7 @@ static int put_container(struct compose *c, const struct ms_rocketmq_container *
     return 0;
 }
 
-/* ---- the fields of a file, by name --------------------------------------------------------------------------------------- */
+/* ---- the fields of a file, by name ----------------------------------------------------------------------------- */
 
 /* Whether a row of file_extra or data_version is of this file; for the former, *name is the field that it keeps. */
 static bool is_ours(const struct compose *c, const struct ms_row *row, struct ms_bytes *name)

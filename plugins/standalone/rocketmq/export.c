@@ -53,7 +53,8 @@ static int keep_old(struct ms_fs *fs, const char *dir, int file, struct ms_bytes
 }
 
 /* 1. the old text becomes the .bak, 2. the new text becomes the file: each in one step. */
-static int write_file(struct ms_fs *fs, const char *dir, int file, struct ms_bytes text, struct ms_rocketmq_export_file *report)
+static int write_file(struct ms_fs *fs, const char *dir, int file, struct ms_bytes text,
+                      struct ms_rocketmq_export_file *report)
 {
     char path[MS_PATH_MAX];
     struct ms_buf old = {0};
@@ -80,7 +81,8 @@ static uint64_t count_rows(const struct ms_rows *rows, int file)
     return count;
 }
 
-int ms_rocketmq_export(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir, struct ms_rocketmq_export_report *report)
+int ms_rocketmq_export(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir,
+                       struct ms_rocketmq_export_report *report)
 {
     struct ms_rocketmq_export_report unused;
     struct ms_buf texts[MS_ROCKETMQ_FILES] = {0};

@@ -1,9 +1,9 @@
-/* Tables -> a broker's four files, in the layout of its own writer (layout.h; keys sorted, one a line, tabs), loadable by RocketMQ
- * 4.9 to 5.5. Loading them again gives the same rows.
+/* Tables -> a broker's four files, in the layout of its own writer (layout.h; keys sorted, one a line, tabs), loadable
+ * by RocketMQ 4.9 to 5.5. Loading them again gives the same rows.
  *
  * Each file is replaced at once: at every moment NAME.json is the old one or the new one, whole. The old one is kept as
- * NAME.json.bak first, as RocketMQ does, unless it can't be loaded itself: a .bak is never overwritten by something that nobody could
- * read. A file that has the new content already is left alone.
+ * NAME.json.bak first, as RocketMQ does, unless it can't be loaded itself: a .bak is never overwritten by something that
+ * nobody could read. A file that has the new content already is left alone.
  *
  * The tables may change meanwhile. The data versions are read first, so a file never claims a version above its rows. */
 #ifndef MS_ROCKETMQ_EXPORT_H
@@ -26,12 +26,13 @@ struct ms_rocketmq_export_report {
 /* All entries of the ten tables, sorted. Close rows after a failure too. Errors of the tables, MEMORY. */
 int ms_rocketmq_collect(struct ms_rocketmq_tables *tables, struct ms_rows *rows);
 
-/* Appends the text of one file. rows: sorted, of all files. Errors: FORMAT names the entry that fits in no file (a key without its queue
- * id, a value that is no JSON object, ...); TYPE, LIMIT, MEMORY. */
+/* Appends the text of one file. rows: sorted, of all files. Errors: FORMAT names the entry that fits in no file (a key
+ * without its queue id, a value that is no JSON object, ...); TYPE, LIMIT, MEMORY. */
 int ms_rocketmq_compose(const struct ms_rows *rows, int file, struct ms_buf *text);
 
-/* Collects, composes all four, and only then writes to dir, which is made if needed (not its parents). Errors: the above, IO, NO_SPACE;
- * report (may be NULL) says how far it got. */
-int ms_rocketmq_export(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir, struct ms_rocketmq_export_report *report);
+/* Collects, composes all four, and only then writes to dir, which is made if needed (not its parents). Errors: the
+ * above, IO, NO_SPACE; report (may be NULL) says how far it got. */
+int ms_rocketmq_export(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir,
+                       struct ms_rocketmq_export_report *report);
 
 #endif

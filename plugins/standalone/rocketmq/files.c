@@ -75,7 +75,7 @@ int ms_rocketmq_load(struct ms_fs *fs, const char *dir, struct ms_rocketmq_files
         any = any || files->sources[file].origin != MS_ROCKETMQ_MISSING;
     }
     if (!rc && !any) {
-        rc = ms_fail(MS_E_NOT_FOUND, "%s holds none of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json", dir);
+        rc = ms_fail(MS_E_NOT_FOUND, "%s holds none of a broker's files (topics.json, ...)", dir);
     }
     if (rc) ms_rows_close(&files->rows); /* nothing is half loaded */
     return rc;

@@ -16,7 +16,8 @@ static int compare_pairs(const void *left, const void *right)
     return order ? order : ms_rows_compare(a->topic, b->topic);
 }
 
-/* As RocketMQ cuts (Java's split, which drops what is empty at the end): exactly two parts, otherwise the key isn't listed. */
+/* As RocketMQ cuts (Java's split, which drops what is empty at the end): exactly two parts, otherwise the key isn't
+ * listed. */
 static bool cut_pair(struct ms_bytes key, struct pair *pair)
 {
     const char *data = key.data;

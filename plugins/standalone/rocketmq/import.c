@@ -21,7 +21,7 @@ struct import {
     struct ms_rocketmq_tables *tables;
     struct ms_rocketmq_import_options options;
     struct ms_rocketmq_files files;
-    struct ms_rows gone; /* what the base has and the files no longer have */
+    struct ms_rows gone; /* what the base has and the files don't; where the whole file is missing it is not looked at */
     struct ms_rocketmq_report *report;
     struct op *ops; /* the batch being filled: entries of buffered tables only, or of others only */
     size_t op_count, op_bytes;
@@ -59,8 +59,6 @@ static int meet_base(void *context, struct ms_bytes key, struct ms_bytes value)
         row->state = same ? ROW_SAME : ROW_CHANGED;
         return 0;
     }
-    int file = ms_rocketmq_file_of(table, key);
-    if (file < 0 || import->files.sources[file].origin == MS_ROCKETMQ_MISSING) return 0;
     return ms_rows_add(&import->gone, table, key, ms_bytes(NULL, 0));
 }
 
@@ -138,7 +136,8 @@ static bool is_older(const struct ms_rocketmq_source *source, const struct ms_ro
         char theirs[100], ours[100];
         describe(&source->version, theirs);
         describe(here, ours);
-        (void)snprintf(reason, MS_ERROR_SIZE, "older than what is here: its data version is %s, here it is %s", theirs, ours);
+        (void)snprintf(reason, MS_ERROR_SIZE, "older than what is here: its data version is %s, here it is %s", theirs,
+                       ours);
         return true;
     }
     if (order > 0 || !source->mtime_ms || !last_mtime_ms || source->mtime_ms >= last_mtime_ms) return false;
@@ -172,7 +171,8 @@ static int list_skipped(struct import *import, int file)
 
 static struct ms_rocketmq_write value_write(const struct op *op)
 {
-    return (struct ms_rocketmq_write){ms_rocketmq_table_names[op->table], ms_rocketmq_table_type(op->table), op->key, op->value};
+    int type = ms_rocketmq_table_type(op->table);
+    return (struct ms_rocketmq_write){ms_rocketmq_table_names[op->table], type, op->key, op->value};
 }
 
 /* The entry of import_base for op; its bytes go to `at`, which moves on. */
@@ -180,10 +180,11 @@ static struct ms_rocketmq_write base_write(const struct op *op, uint8_t **at)
 {
     const char *name = ms_rocketmq_table_names[op->table];
     size_t name_size = strlen(name) + 1;
-    struct ms_rocketmq_write write = {MS_ROCKETMQ_BASE, MS_TYPE_BYTES, ms_bytes(*at, name_size + op->key.size), ms_bytes(NULL, 0)};
+    struct ms_bytes key = ms_bytes(*at, name_size + op->key.size);
+    struct ms_rocketmq_write write = {MS_ROCKETMQ_BASE, MS_TYPE_BYTES, key, ms_bytes(NULL, 0)};
     memcpy(*at, name, name_size);
     memcpy(*at + name_size, op->key.data, op->key.size);
-    *at += write.key.size;
+    *at += key.size;
     if (op->value.data) {
         ms_store64(*at, value_hash(op->value));
         write.value = ms_bytes(*at, 8);
@@ -243,10 +244,11 @@ static void state_text(const struct ms_rocketmq_source *source, char text[STATE_
     char version[120] = "null";
     if (source->version.known) {
         (void)snprintf(version, sizeof version, "{\"state\":%lld,\"counter\":%lld,\"timestamp\":%lld}",
-                       (long long)source->version.state, (long long)source->version.counter, (long long)source->version.timestamp);
+                       (long long)source->version.state, (long long)source->version.counter,
+                       (long long)source->version.timestamp);
     }
-    (void)snprintf(text, STATE_SIZE, "{\"mtime\":%lld,\"rows\":%zu,\"source\":\"%s\",\"version\":%s}", (long long)source->mtime_ms,
-                   source->count, ms_rocketmq_origin_names[source->origin], version);
+    (void)snprintf(text, STATE_SIZE, "{\"mtime\":%lld,\"rows\":%zu,\"source\":\"%s\",\"version\":%s}",
+                   (long long)source->mtime_ms, source->count, ms_rocketmq_origin_names[source->origin], version);
 }
 
 /* First of all, so that nothing older is accepted after a crash in the middle. Not if it says so already. */
@@ -277,7 +279,8 @@ static int write_file(struct import *import, int file)
     }
     for (size_t i = 0; !rc && i < import->gone.count; i++) {
         const struct ms_row *row = &import->gone.list[i];
-        if (is_gone_from(import, row, file)) rc = add_op(import, row->table, ms_row_key(&import->gone, row), ms_bytes(NULL, 0));
+        if (!is_gone_from(import, row, file)) continue;
+        rc = add_op(import, row->table, ms_row_key(&import->gone, row), ms_bytes(NULL, 0));
     }
     return rc ? rc : submit(import);
 }

@@ -11,15 +11,15 @@
  *      in import_base, no longer in file    deleted, and from import_base
  * So importing a directory twice writes nothing.
  *
- * Never back: a file is skipped, and its differences are only counted and listed, if it differs and is older than what is here. It is
- * older if its data version is lower than the last imported one or the one in data_version; where versions can't tell (one is missing, or
- * they are equal), if its time is before that of the last one. `force` imports it all the same. A file that is
- * missing says nothing and changes nothing.
+ * Never back: a file is skipped, and its differences are only counted and listed, if it differs and is older than what
+ * is here. It is older if its data version is lower than the last imported one or the one in data_version; where
+ * versions can't tell (one is missing, or they are equal), if its time is before that of the last one. `force` imports
+ * it all the same. A file that is missing says nothing and changes nothing.
  *
  * A crash or error in between leaves a state that the next import continues from:
  *  - import_state goes first, so that nothing older gets in afterwards;
- *  - an entry and its hash are in one atomic batch. Entries of buffered tables only join a buffer there, so they are written and
- *    flushed before their hashes: the log has the value whenever it has the hash. */
+ *  - an entry and its hash are in one atomic batch. Entries of buffered tables only join a buffer there, so they are
+ *    written and flushed before their hashes: the log has the value whenever it has the hash. */
 #ifndef MS_ROCKETMQ_IMPORT_H
 #define MS_ROCKETMQ_IMPORT_H
 
@@ -51,8 +51,8 @@ struct ms_rocketmq_report {
     struct ms_rows skipped; /* differing entries of skipped files, at most list_max; state: MS_OP_PUT or MS_OP_DELETE */
 };
 
-/* Loads dir (files.h) and imports it. options may be NULL. The report says what was done, also when this fails half way; close it in
- * either case. Errors: those of ms_rocketmq_load (nothing was written) and of the tables. */
+/* Loads dir (files.h) and imports it. options may be NULL. The report says what was done, also when this fails half way;
+ * close it in either case. Errors: those of ms_rocketmq_load (nothing was written) and of the tables. */
 int ms_rocketmq_import(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir,
                        const struct ms_rocketmq_import_options *options, struct ms_rocketmq_report *report);
 

@@ -171,7 +171,10 @@ int ms_json_key(struct ms_bytes key, struct ms_buf *out)
 int ms_json_quote(struct ms_bytes bytes, struct ms_buf *out)
 {
     json_t *string = json_stringn(bytes.data, bytes.size);
-    if (!string) return ms_fail(MS_E_FORMAT, "not UTF-8: \"%.*s\"", (int)(bytes.size < 200 ? bytes.size : 200), (const char *)bytes.data);
+    if (!string) {
+        int shown = bytes.size < 200 ? (int)bytes.size : 200;
+        return ms_fail(MS_E_FORMAT, "not UTF-8: \"%.*s\"", shown, (const char *)bytes.data);
+    }
     size_t size = json_dumpb(string, NULL, 0, JSON_ENCODE_ANY);
     char *room = (char *)ms_buf_extend(out, size);
     if (room) (void)json_dumpb(string, room, size, JSON_ENCODE_ANY);

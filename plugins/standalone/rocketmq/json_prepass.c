@@ -1,6 +1,7 @@
-/* One token a step. The only state besides the place is a stack of one bit per open container (object or array) and whether a
- * member's key is due, which is what tells 0: from [0,. Finding the origin of a clean byte is the same walk again without
- * output: a table of places would cost more memory than the text, and is only wanted when something is wrong. */
+/* One token a step. The only state besides the place is a stack of one bit per open container (object or array) and
+ * whether a member's key is due, which is what tells 0: from [0,. Finding the origin of a clean byte is the same walk
+ * again without output: a table of places would cost more memory than the text, and is only wanted when something is
+ * wrong. */
 #include "json_prepass.h"
 
 #include <stdio.h>
@@ -139,7 +140,8 @@ static int refuse_key(struct scan *s, struct ms_bytes word)
         found[i] = c >= ' ' && c <= '~' ? c : '?';
     }
     found[size] = '\0';
-    (void)snprintf(what, sizeof what, "expected a key in quotes or an integer of 32 bits in its shortest form, found %s", found);
+    (void)snprintf(what, sizeof what, "expected a key in quotes or an integer of 32 bits in its shortest form, found %s",
+                   found);
     return refuse(s, s->at, MS_E_FORMAT, what);
 }
 

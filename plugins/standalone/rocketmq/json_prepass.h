@@ -7,11 +7,11 @@
  *
  *  - A bare key that is -?[0-9]+, in the shortest form ("007", "+5", "-0" and "1.0" are not) and within 32 bits, gets
  *    quotes: 1 and "1" are the same key from then on. Any other bare key, and an object or array as a key, is refused here.
- *  - Blanks between tokens go (one stays where two words would join). Strings and numbers keep their spelling, so that a value
- *    cut out of the clean text is the file's own text.
+ *  - Blanks between tokens go (one stays where two words would join). Strings and numbers keep their spelling, so that a
+ *    value cut out of the clean text is the file's own text.
  *  - A UTF-8 byte order mark at the start goes.
- *  - A NUL byte anywhere, more than MS_JSON_DEPTH_MAX levels and more than MS_JSON_SIZE_MAX bytes are refused: what runs behind
- *    this pass recurses, and may do so on a small stack.
+ *  - A NUL byte anywhere, more than MS_JSON_DEPTH_MAX levels and more than MS_JSON_SIZE_MAX bytes are refused: what runs
+ *    behind this pass recurses, and may do so on a small stack.
  *
  * Everything else that is no JSON passes through, for the parser to refuse. Pure, any thread. */
 #ifndef MS_ROCKETMQ_JSON_PREPASS_H
@@ -30,7 +30,8 @@ struct ms_json_fault {
     char what[200];
 };
 
-/* Appends the clean text to clean. 0; MS_E_FORMAT or MS_E_LIMIT: fault says why, clean has what came before it; MS_E_MEMORY. */
+/* Appends the clean text to clean. 0; MS_E_FORMAT or MS_E_LIMIT: fault says why, clean has what came before it;
+ * MS_E_MEMORY. */
 int ms_json_prepass(struct ms_bytes text, struct ms_buf *clean, struct ms_json_fault *fault);
 
 /* Where byte `at` of the clean text came from: its place in the original. Costs one more pass. */

@@ -1,19 +1,20 @@
 #include "layout.h"
 
+/* Kinds of maps, by what a member is. */
+#define TO_OBJECTS .nested = false
+#define TO_INTEGERS .integer = true
+#define NAMES_TO_INTEGERS .nested = true, .integer = true
+#define NUMBERS_TO_INTEGERS .nested = true, .numbered = true, .integer = true
+
 const struct ms_rocketmq_container ms_rocketmq_containers[MS_ROCKETMQ_CONTAINERS] = {
-    {.file = MS_ROCKETMQ_TOPICS, .table = MS_ROCKETMQ_TOPIC, .field = "topicConfigTable"},
-    {.file = MS_ROCKETMQ_GROUPS, .table = MS_ROCKETMQ_GROUP, .field = "subscriptionGroupTable"},
-    {.file = MS_ROCKETMQ_GROUPS, .table = MS_ROCKETMQ_FORBIDDEN, .field = "forbiddenTable", .nested = true, .integer = true,
-     .optional = true},
-    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_OFFSET, .field = "offsetTable", .nested = true, .numbered = true,
-     .integer = true, .bare = true},
-    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_PULL_OFFSET, .field = "pullOffsetTable", .nested = true, .numbered = true,
-     .integer = true, .optional = true},
-    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_RESET_OFFSET, .field = "resetOffsetTable", .nested = true, .numbered = true,
-     .integer = true, .optional = true},
-    {.file = MS_ROCKETMQ_OFFSETS, .table = MS_ROCKETMQ_LMQ_OFFSET, .field = "lmqOffsetTable", .integer = true, .optional = true},
-    {.file = MS_ROCKETMQ_DELAYS, .table = MS_ROCKETMQ_DELAY_OFFSET, .field = "offsetTable", .numbered = true, .integer = true,
-     .bare = true},
+    {MS_ROCKETMQ_TOPICS, MS_ROCKETMQ_TOPIC, "topicConfigTable", TO_OBJECTS},
+    {MS_ROCKETMQ_GROUPS, MS_ROCKETMQ_GROUP, "subscriptionGroupTable", TO_OBJECTS},
+    {MS_ROCKETMQ_GROUPS, MS_ROCKETMQ_FORBIDDEN, "forbiddenTable", NAMES_TO_INTEGERS, .optional = true},
+    {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_OFFSET, "offsetTable", NUMBERS_TO_INTEGERS, .bare = true},
+    {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_PULL_OFFSET, "pullOffsetTable", NUMBERS_TO_INTEGERS, .optional = true},
+    {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_RESET_OFFSET, "resetOffsetTable", NUMBERS_TO_INTEGERS, .optional = true},
+    {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_LMQ_OFFSET, "lmqOffsetTable", TO_INTEGERS, .optional = true},
+    {MS_ROCKETMQ_DELAYS, MS_ROCKETMQ_DELAY_OFFSET, "offsetTable", .numbered = true, TO_INTEGERS, .bare = true},
 };
 
 const char *const ms_rocketmq_file_names[MS_ROCKETMQ_FILES] = {

@@ -10,18 +10,18 @@
  *                                            groupTopicMap           -            see below
  *      delayOffset.json         dataVersion  offsetTable             delay_offset {level: n}
  *
- * A leaf's key is the key, or both keys joined by one NUL. Integers are MS_TYPE_INT64, everything else is the file's own JSON
- * without its blanks. Two tables have rows of every file:
+ * A leaf's key is the key, or both keys joined by one NUL. Integers are MS_TYPE_INT64, everything else is the file's own
+ * JSON without its blanks. Two tables have rows of every file:
  *      data_version   key: the file's first table;             value: the dataVersion object, whatever fields it has
  *      file_extra     key: file name, NUL, top-level field;    value: the JSON of a field that is in no table: unknown ones
- *                     are kept and written back. A field of the list above that need not be there, and was, has the value {}:
- *                     so export writes it even when its table is empty.
+ *                     are kept and written back. A field of the list above that need not be there, and was, has the
+ *                     value {}: so export writes it even when its table is empty.
  *
- * groupTopicMap is derived from offsetTable by RocketMQ's writer and never read. It isn't kept: where it was there (file_extra
- * says so), export makes it anew.
+ * groupTopicMap is derived from offsetTable by RocketMQ's writer and never read. It isn't kept: where it was there
+ * (file_extra says so), export makes it anew.
  *
- * topic@group is opaque: it may hold more than one @. A table that is null or absent is empty; an inner map that is empty ({})
- * has no rows and is not written back. */
+ * topic@group is opaque: it may hold more than one @. A table that is null or absent is empty; an inner map that is
+ * empty ({}) has no rows and is not written back. */
 #ifndef MS_ROCKETMQ_LAYOUT_H
 #define MS_ROCKETMQ_LAYOUT_H
 
@@ -53,12 +53,17 @@ enum ms_rocketmq_table {
 struct ms_rocketmq_container {
     int file, table;
     const char *field;
-    bool nested;   /* two levels of keys, otherwise one */
-    bool numbered; /* the last key is an int32 */
-    bool integer;  /* values are integers, otherwise objects */
-    bool optional; /* need not be there: written only if it has rows, or was there */
-    bool bare;     /* numbered keys are written without quotes, as RocketMQ does. 5.4.0 can't skip bare keys in fields that it
-                      does not know (its broker does not start), so those that not every version knows get quotes: all read them */
+    /* Two levels of keys, otherwise one. */
+    bool nested;
+    /* The last key is an int32. */
+    bool numbered;
+    /* Values are integers, otherwise objects. */
+    bool integer;
+    /* Need not be there: written only if it has rows, or was there. */
+    bool optional;
+    /* Numbered keys are written without quotes, as RocketMQ does. 5.4.0 can't skip bare keys in fields that it does not
+     * know (its broker does not start), so the fields that not every version knows get quotes: all versions read them. */
+    bool bare;
 };
 
 enum { MS_ROCKETMQ_CONTAINERS = 8 };

@@ -22,49 +22,56 @@ static int take_key(struct parse *p, struct ms_bytes key, bool numbered)
     return 0;
 }
 
+static int want_object(const struct parse *p, const char *field, struct ms_bytes value)
+{
+    return ms_json_kind(value) == '{' ? 0 : ms_json_refuse(p->json, value.data, "%s: expected an object", field);
+}
+
 static int take_leaf(struct parse *p, const struct ms_rocketmq_container *container, struct ms_bytes value)
 {
     struct ms_bytes key = ms_buf_bytes(&p->key);
-    if (!container->integer) {
-        if (ms_json_kind(value) != '{') return ms_json_refuse(p->json, value.data, "%s: expected an object", container->field);
-        return ms_rows_add(p->rows, container->table, key, value);
-    }
     int64_t number;
     uint8_t bytes[8];
-    if (!ms_json_integer(value, &number)) return ms_json_refuse(p->json, value.data, "%s: expected an integer", container->field);
+    if (!container->integer) {
+        int rc = want_object(p, container->field, value);
+        return rc ? rc : ms_rows_add(p->rows, container->table, key, value);
+    }
+    if (!ms_json_integer(value, &number)) {
+        return ms_json_refuse(p->json, value.data, "%s: expected an integer", container->field);
+    }
     return ms_rows_add(p->rows, container->table, key, ms_int64_put(number, bytes));
 }
 
 static int take_inner(struct parse *p, const struct ms_rocketmq_container *container, struct ms_bytes object)
 {
-    if (ms_json_kind(object) != '{') return ms_json_refuse(p->json, object.data, "%s: expected an object", container->field);
+    int rc = want_object(p, container->field, object);
     ms_buf_add8(&p->key, 0);
     size_t outer = p->key.size;
-    for (struct ms_json_members m = ms_json_members(object); ms_json_next(&m);) {
+    if (rc) return rc;
+    for (struct ms_json_members m = ms_json_members(object); !rc && ms_json_next(&m);) {
         p->key.size = outer;
-        int rc = take_key(p, m.key, container->numbered);
+        rc = take_key(p, m.key, container->numbered);
         if (!rc) rc = take_leaf(p, container, m.value);
-        if (rc) return rc;
     }
-    return 0;
+    return rc;
 }
 
 static int take_container(struct parse *p, const struct ms_rocketmq_container *container, struct ms_bytes value)
 {
-    if (ms_json_kind(value) != '{') return ms_json_refuse(p->json, value.data, "%s: expected an object", container->field);
-    for (struct ms_json_members m = ms_json_members(value); ms_json_next(&m);) {
+    int rc = want_object(p, container->field, value);
+    if (rc) return rc;
+    for (struct ms_json_members m = ms_json_members(value); !rc && ms_json_next(&m);) {
         ms_buf_clear(&p->key);
-        int rc = take_key(p, m.key, container->numbered && !container->nested);
+        rc = take_key(p, m.key, container->numbered && !container->nested);
         if (!rc) rc = container->nested ? take_inner(p, container, m.value) : take_leaf(p, container, m.value);
-        if (rc) return rc;
     }
-    return 0;
+    return rc;
 }
 
 static int take_version(struct parse *p, struct ms_bytes value)
 {
-    if (ms_json_kind(value) != '{') return ms_json_refuse(p->json, value.data, "dataVersion: expected an object");
-    int rc = ms_rocketmq_version_read(p->json, value, p->version);
+    int rc = want_object(p, MS_ROCKETMQ_VERSION_FIELD, value);
+    if (!rc) rc = ms_rocketmq_version_read(p->json, value, p->version);
     const char *name = ms_rocketmq_table_names[ms_rocketmq_file_table(p->file)];
     return rc ? rc : ms_rows_add(p->rows, MS_ROCKETMQ_DATA_VERSION, ms_str(name), value);
 }
@@ -116,7 +123,8 @@ static int take_fields(struct parse *p)
     return rc;
 }
 
-int ms_rocketmq_parse(int file, const char *name, struct ms_bytes text, struct ms_rows *rows, struct ms_rocketmq_version *version)
+int ms_rocketmq_parse(int file, const char *name, struct ms_bytes text, struct ms_rows *rows,
+                      struct ms_rocketmq_version *version)
 {
     struct ms_json json;
     struct parse p = {.json = &json, .file = file, .rows = rows, .version = version};

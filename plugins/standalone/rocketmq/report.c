@@ -13,10 +13,15 @@ static void set_text(json_t *json, const char *name, const char *text)
 
 static json_t *file_json(const struct ms_rocketmq_import_file *file, const char *name)
 {
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "file", name, "source",
-                             ms_rocketmq_origin_names[file->origin], "mtime", (json_int_t)file->mtime_ms, "rows",
-                             (json_int_t)file->rows, "put", (json_int_t)file->put, "deleted", (json_int_t)file->deleted, "unchanged",
-                             (json_int_t)file->unchanged, "skipped", file->skipped);
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}",
+                             "file", name,
+                             "source", ms_rocketmq_origin_names[file->origin],
+                             "mtime", (json_int_t)file->mtime_ms,
+                             "rows", (json_int_t)file->rows,
+                             "put", (json_int_t)file->put,
+                             "deleted", (json_int_t)file->deleted,
+                             "unchanged", (json_int_t)file->unchanged,
+                             "skipped", file->skipped);
     if (file->skipped) (void)json_object_set_new(json, "differing", json_integer((json_int_t)file->differing));
     if (file->reason[0]) set_text(json, "reason", file->reason);
     if (file->trouble[0]) set_text(json, "trouble", file->trouble);

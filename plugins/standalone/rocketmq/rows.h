@@ -37,8 +37,8 @@ struct ms_bytes ms_row_value(const struct ms_rows *rows, const struct ms_row *ro
 int ms_rows_index(struct ms_rows *rows);
 struct ms_row *ms_rows_find(const struct ms_rows *rows, int table, struct ms_bytes key); /* NULL: none */
 
-/* By table, then by the bytes of the key; what stands behind its NUL (or the whole key) goes by number where it is one, numbers
- * first. Not after ms_rows_index. */
+/* By table, then by the bytes of the key; what stands behind its NUL (or the whole key) goes by number where it is one,
+ * numbers first. Not after ms_rows_index. */
 void ms_rows_sort(struct ms_rows *rows);
 
 /* < 0, 0, > 0 by bytes, a prefix first. */

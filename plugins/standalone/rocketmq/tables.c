@@ -128,8 +128,8 @@ static int node_wait(struct ms_rocketmq_tables *tables, int timeout_ms)
 void ms_rocketmq_node_init(struct ms_rocketmq_node *node_tables, struct ms_node *node, const struct ms_policy *policy)
 {
     *node_tables = (struct ms_rocketmq_node){
-        .tables = {.walk = node_walk, .get = node_get, .is_buffered = node_is_buffered, .write = node_write, .flush = node_flush,
-                   .wait = node_wait},
+        .tables = {.walk = node_walk, .get = node_get, .is_buffered = node_is_buffered, .write = node_write,
+                   .flush = node_flush, .wait = node_wait},
         .node = node,
         .policy = policy,
     };

@@ -1,5 +1,5 @@
-/* RocketMQ's DataVersion: {"counter":7,"stateVersion":0,"timestamp":1756650000123}. Fields that are missing count as 0 (3.x files
- * spell the last one "timestatmp", 4.x ones have no stateVersion). Pure, any thread. */
+/* RocketMQ's DataVersion: {"counter":7,"stateVersion":0,"timestamp":1756650000123}. Fields that are missing count as 0
+ * (3.x files spell the last one "timestatmp", 4.x ones have no stateVersion). Pure, any thread. */
 #ifndef MS_ROCKETMQ_VERSION_H
 #define MS_ROCKETMQ_VERSION_H
 
