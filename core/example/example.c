@@ -1,173 +1,186 @@
-/* A host, whole: two nodes in one process, a leader with a table of topics and a follower that keeps its own copy of it.
+/* A small host: a "broker" whose topics and offsets metasync keeps equal on a leader and a follower. Both nodes live in this one
+ * process, so that the example can be run as it is:   build/release/example [directory]
  *
- *     example [DIRECTORY]          (default: a new directory below /tmp, removed at the end)
- *
- * A real host has one node; here both ends are in sight. The steps are those of every host:
- *   1. open a node with a policy and callbacks;
- *   2. the leader opens its tables and writes; a compute function reads and writes one entry in one step;
- *   3. the follower's callback applies batches to the host's own copy: a FULL batch is compared, never "clear and refill";
- *   4. promote the follower, and go on writing there. */
-#include <metasync.h>
-
+ * What to look at:
+ *   1. change_topic     the host's own map and metasync's table change together, or not at all
+ *   2. follower_apply   how a follower's host takes FULL and DELTA batches
+ *   3. main             opening, leading, following, promoting, closing */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COPY_MAX = 100 };
+#include <metasync.h>
 
-/* The host's own copy of the topics: what its readers use. Only the node's host thread touches it until the node is closed; a
- * real host has a lock of its own here. */
-struct copy {
-    char key[COPY_MAX][64], value[COPY_MAX][64];
-    int named[COPY_MAX]; /* by the FULL batch that is coming in */
-    size_t count;
+enum { TOPICS_MAX = 16, NAME_SIZE = 32, VALUE_SIZE = 64 };
+
+/* The broker's own map of topics. */
+struct broker {
+    const char *name;
+    pthread_mutex_t mutex;
+    struct topic {
+        char name[NAME_SIZE], value[VALUE_SIZE];
+        int used, named;
+    } topics[TOPICS_MAX];
 };
 
-static size_t find(const struct copy *copy, struct ms_bytes key)
+static void fail(const char *what, int rc)
 {
-    size_t at = 0;
-    while (at < copy->count && (strlen(copy->key[at]) != key.size || memcmp(copy->key[at], key.data, key.size) != 0)) at++;
-    return at;
-}
-
-static void take_out(struct copy *copy, size_t at)
-{
-    size_t last = --copy->count;
-    memcpy(copy->key[at], copy->key[last], sizeof copy->key[at]);
-    memcpy(copy->value[at], copy->value[last], sizeof copy->value[at]);
-    copy->named[at] = copy->named[last];
-}
-
-static int put(struct copy *copy, struct ms_bytes key, struct ms_bytes value)
-{
-    size_t at = find(copy, key);
-    if (at == COPY_MAX || key.size >= sizeof copy->key[0] || value.size >= sizeof copy->value[0]) return -1;
-    if (at == copy->count) copy->count++;
-    (void)snprintf(copy->key[at], sizeof copy->key[at], "%.*s", (int)key.size, (const char *)key.data);
-    (void)snprintf(copy->value[at], sizeof copy->value[at], "%.*s", (int)value.size, (const char *)value.data);
-    copy->named[at] = 1;
-    return 0;
-}
-
-/* 0 says "it is in my copy now". An entry that is there before and after never vanishes in between. */
-static int apply(void *context, const struct ms_batch *batch)
-{
-    struct copy *copy = context;
-    if (strcmp(batch->table_name, "topic") != 0) return 0; /* this host keeps no copy of the other tables */
-    if (batch->flags & MS_BATCH_FIRST) memset(copy->named, 0, sizeof copy->named);
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct ms_change *change = &batch->changes[i];
-        if (change->op == MS_OP_PUT && put(copy, change->key, change->value) != 0) return -1;
-        size_t at = find(copy, change->key);
-        if (change->op == MS_OP_DELETE && at < copy->count) take_out(copy, at);
-    }
-    for (size_t at = copy->count; (batch->flags & MS_BATCH_LAST) && at-- > 0;)
-        if (!copy->named[at]) take_out(copy, at);
-    return 0;
-}
-
-/* Counts up: the current value plus one. */
-static int count_up(void *context, struct ms_bytes current, struct ms_bytes *value)
-{
-    uint8_t *room = context;
-    int64_t number = 0;
-    if (current.data && ms_int64_get(current, &number) != 0) return -1; /* refuses */
-    *value = ms_int64_put(number + 1, room);
-    return 0;
-}
-
-static void check(int rc, const char *what)
-{
-    if (rc == 0) return;
-    fprintf(stderr, "%s: %s (%s)\n", what, ms_error_message(), ms_error_text(rc));
+    fprintf(stderr, "example: %s: %s (%s)\n", what, ms_error_message(), ms_error_text(rc));
     exit(1);
 }
 
-static struct ms_node *open_node(const char *dir, const char *name, const struct ms_host *host)
+static struct topic *find_topic(struct broker *broker, struct ms_bytes name)
 {
-    char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    struct ms_policy policy;
-    ms_policy_init(&policy);
-    policy.level = MS_LEVEL_DISK; /* a write returns when it is synced */
-    struct ms_config config = {
-        .dir = path, .cluster = "example", .name = name, .listen = "127.0.0.1:0", .policy = &policy, .host = host};
-    struct ms_node *node = NULL;
-    check(ms_open(&config, &node), "open");
-    return node;
-}
-
-static void write_topics(struct ms_node *node)
-{
-    struct ms_table *topics = NULL, *counters = NULL;
-    check(ms_table_open(node, "topic", MS_TYPE_BYTES, &topics), "open topic");
-    check(ms_table_open(node, "counter", MS_TYPE_INT64, &counters), "open counter");
-    check(ms_put(topics, ms_str("orders"), ms_str("{\"perm\":6}"), 0, NULL), "put");
-    check(ms_put(topics, ms_str("payments"), ms_str("{\"perm\":4}"), 0, NULL), "put");
-    check(ms_put(topics, ms_str("old"), ms_str("{}"), 0, NULL), "put");
-    check(ms_delete(topics, ms_str("old"), 0, NULL), "delete");
-    for (int i = 0; i < 3; i++) {
-        uint8_t room[8];
-        check(ms_compute(counters, ms_str("writes"), count_up, room, 0, NULL), "compute");
+    struct topic *unused = NULL;
+    for (int i = 0; i < TOPICS_MAX; i++) {
+        struct topic *topic = &broker->topics[i];
+        if (topic->used && strlen(topic->name) == name.size && memcmp(topic->name, name.data, name.size) == 0) return topic;
+        if (!topic->used) unused = topic;
     }
+    return unused;
 }
 
-/* Waits until the follower's host has confirmed what the leader has now; a real host has no reason to. */
-static void wait_for_follower(struct ms_node *leader, struct ms_node *follower)
+static void set_topic(struct broker *broker, struct ms_bytes name, struct ms_bytes value)
 {
-    struct ms_position ahead, behind = {0};
-    check(ms_position(leader, &ahead), "position");
-    for (int tries = 0; tries < 10000 && behind.host_applied < ahead.head; tries++) {
-        (void)usleep(1000);
-        check(ms_position(follower, &behind), "position");
+    struct topic *topic = find_topic(broker, name);
+    if (!topic) return;
+    (void)snprintf(topic->name, sizeof topic->name, "%.*s", (int)name.size, (const char *)name.data);
+    (void)snprintf(topic->value, sizeof topic->value, "%.*s", (int)value.size, (const char *)value.data);
+    topic->used = topic->named = 1;
+}
+
+static void remove_topic(struct broker *broker, struct ms_bytes name)
+{
+    struct topic *topic = find_topic(broker, name);
+    if (topic) topic->used = 0;
+}
+
+/* ---- 1. the leader: one change ---------------------------------------------------------------------------------------------------- */
+
+/* Puts a topic, or deletes it (value NULL). The key is this thread's from ms_begin to ms_end: nobody else changes it meanwhile, here or in
+ * the broker's map. */
+static int change_topic(struct broker *broker, struct ms_table *topics, const char *name, const char *value)
+{
+    struct ms_txn *txn;
+    int rc = ms_begin(topics, ms_str(name), 1000, &txn);
+    if (rc) return rc;
+    rc = ms_commit(txn, value ? ms_str(value) : (struct ms_bytes){NULL, 0}, 0, NULL);
+    /* 0: on disk here. MS_E_NOT_REPLICATED: on disk here, but no follower has it. MS_LOCAL: the policy lets the host go on alone. In
+     * all three cases the change stands; after anything else it does not, and the broker's own map stays as it is. */
+    if (rc == 0 || rc == MS_E_NOT_REPLICATED || rc == MS_LOCAL) {
+        pthread_mutex_lock(&broker->mutex);
+        if (value) set_topic(broker, ms_str(name), ms_str(value));
+        else remove_topic(broker, ms_str(name));
+        pthread_mutex_unlock(&broker->mutex);
     }
-    if (behind.host_applied < ahead.head) check(MS_E_TIMEOUT, "the follower");
+    ms_end(txn);
+    return rc;
 }
 
-static int print_entry(void *context, struct ms_bytes key, struct ms_bytes value)
+/* ---- 2. the follower: callbacks, all on the node's host thread ------------------------------------------------------------------------ */
+
+static int follower_apply(void *context, const struct ms_batch *batch)
 {
-    (void)context;
-    printf("  %.*s = %.*s\n", (int)key.size, (const char *)key.data, (int)value.size, (const char *)value.data);
+    struct broker *broker = context;
+    if (strcmp(batch->table_name, "topic") != 0) return 0;
+    pthread_mutex_lock(&broker->mutex);
+    if (batch->flags & MS_BATCH_FIRST)
+        for (int i = 0; i < TOPICS_MAX; i++) broker->topics[i].named = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct ms_change *change = &batch->changes[i];
+        if (change->op == MS_OP_PUT) set_topic(broker, change->key, change->value);
+        if (change->op == MS_OP_DELETE) remove_topic(broker, change->key);
+    }
+    if (batch->flags & MS_BATCH_LAST) /* what the leader does not have goes now, and readers never saw an empty map */
+        for (int i = 0; i < TOPICS_MAX; i++)
+            if (!broker->topics[i].named) broker->topics[i].used = 0;
+    pthread_mutex_unlock(&broker->mutex);
     return 0;
 }
 
-static void run(const char *dir)
+static void log_line(void *context, int severity, const char *line)
 {
-    struct copy copy = {.count = 0};
-    struct ms_host host = {.context = &copy, .apply = apply};
-    struct ms_node *leader = open_node(dir, "leader", NULL);
-    struct ms_node *follower = open_node(dir, "follower", &host);
-    check(ms_lead(leader, NULL, 0, 5000), "lead");
-    char address[32];
-    (void)snprintf(address, sizeof address, "127.0.0.1:%d", ms_port(leader));
-    check(ms_follow(follower, address), "follow");
+    const struct broker *broker = context;
+    if (severity >= MS_LOG_INFO) printf("  %s: %s\n", broker->name, line);
+}
 
-    write_topics(leader);
-    wait_for_follower(leader, follower);
-    ms_close(leader); /* from here on the first broker is gone */
+static void show(struct broker *broker)
+{
+    printf("%s has:", broker->name);
+    pthread_mutex_lock(&broker->mutex);
+    for (int i = 0; i < TOPICS_MAX; i++)
+        if (broker->topics[i].used) printf(" %s=%s", broker->topics[i].name, broker->topics[i].value);
+    pthread_mutex_unlock(&broker->mutex);
+    printf("\n");
+}
 
-    check(ms_promote(follower, 0, 5000), "promote");
-    struct ms_table *topics = NULL;
-    check(ms_table_open(follower, "topic", MS_TYPE_BYTES, &topics), "open topic");
-    check(ms_put(topics, ms_str("refunds"), ms_str("{\"perm\":2}"), 0, NULL), "put");
-    printf("the follower leads now, and has these topics:\n");
-    check(ms_walk(topics, print_entry, NULL), "walk");
-    ms_close(follower);
-    printf("its host had its own copy of %zu of them from the first leader\n", copy.count);
-    if (copy.count != 2) check(MS_E_CHANGED, "the host's copy");
+/* ---- 3. two nodes ------------------------------------------------------------------------------------------------------------------------- */
+
+static struct ms_node *open_node(struct broker *broker, const char *base, int follows)
+{
+    char dir[512];
+    struct ms_node *node;
+    struct ms_host host = {.context = broker, .apply = follows ? follower_apply : NULL, .log = log_line};
+    (void)snprintf(dir, sizeof dir, "%s/%s", base, broker->name);
+    struct ms_config config = {.dir = dir, .cluster = "example", .name = broker->name, .listen = "127.0.0.1:0", .host = &host};
+    int rc = ms_open(&config, &node);
+    if (rc) fail("ms_open", rc);
+    return node;
+}
+
+static void wait_for_host(struct ms_node *follower, uint64_t lsn)
+{
+    struct ms_position position;
+    do {
+        usleep(1000);
+        (void)ms_position(follower, &position);
+    } while (position.host_applied < lsn);
 }
 
 int main(int argc, char **argv)
 {
-    char dir[] = "/tmp/metasync-example-XXXXXX";
-    if (argc > 1) {
-        run(argv[1]);
-        return 0;
-    }
-    if (!mkdtemp(dir)) return 1;
-    run(dir);
-    char command[64];
-    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command) == 0 ? 0 : 1;
+    char base[256] = "/tmp/metasync-example-XXXXXX", address[32];
+    struct broker master = {.name = "master", .mutex = PTHREAD_MUTEX_INITIALIZER}, slave = {.name = "slave", .mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct ms_table *topics;
+    struct ms_position position;
+    if (argc > 1) (void)snprintf(base, sizeof base, "%s", argv[1]);
+    else if (!mkdtemp(base)) return 1;
+
+    struct ms_node *leader = open_node(&master, base, 0);
+    int rc = ms_lead(leader, NULL, 0, 10000);
+    if (rc) fail("ms_lead", rc);
+    rc = ms_table_open(leader, "topic", MS_TYPE_BYTES, &topics);
+    if (rc) fail("ms_table_open", rc);
+    rc = change_topic(&master, topics, "orders", "{\"perm\":6}");
+    if (rc) fail("change_topic", rc);
+
+    struct ms_node *follower = open_node(&slave, base, 1);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%d", ms_port(leader));
+    rc = ms_follow(follower, address);
+    if (rc) fail("ms_follow", rc);
+    rc = change_topic(&master, topics, "payments", "{\"perm\":4}");
+    if (rc) fail("change_topic", rc);
+    rc = change_topic(&master, topics, "orders", NULL);
+    if (rc) fail("change_topic", rc);
+
+    (void)ms_position(leader, &position);
+    wait_for_host(follower, position.head);
+    show(&master);
+    show(&slave);
+
+    ms_close(leader); /* the master is gone: the slave takes over */
+    rc = ms_promote(follower, 0, 10000);
+    if (rc) fail("ms_promote", rc);
+    rc = ms_table_open(follower, "topic", MS_TYPE_BYTES, &topics);
+    if (rc) fail("ms_table_open", rc);
+    rc = change_topic(&slave, topics, "refunds", "{\"perm\":6}");
+    if (rc) fail("change_topic", rc);
+    show(&slave);
+    ms_close(follower);
+
+    char command[300];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", base);
+    return argc > 1 ? 0 : system(command) != 0;
 }
