@@ -238,8 +238,7 @@ end
 function rmq.report(report)
     local json = ffi.new("char *[1]")
     if C.ms_rocketmq_report_json(report, json) ~= 0 then return nil end
-    local decoded = { text = ffi.string(json[0]) }
-    C.ms_release(json[0])
+    local decoded = { text = ms.take(json[0]) }
     for i = 0, 3 do
         local f = report.files[i]
         decoded[rmq.NAMES[i]] = { source = ffi.string(C.ms_rocketmq_origin_names[f.origin]), rows = tonumber(f.rows), put = tonumber(f.put),

@@ -56,7 +56,7 @@ struct ms_rocketmq_report {
 int ms_rocketmq_import(struct ms_rocketmq_tables *tables, struct ms_fs *fs, const char *dir,
                        const struct ms_rocketmq_import_options *options, struct ms_rocketmq_report *report);
 
-/* The report as JSON text, owned by the caller: free with ms_free. MEMORY. */
+/* The report as JSON text, made by jansson and owned by the caller: free with ms_free. MEMORY. */
 int ms_rocketmq_report_json(const struct ms_rocketmq_report *report, char **json);
 void ms_rocketmq_report_close(struct ms_rocketmq_report *report);
 

@@ -1,7 +1,6 @@
 /* What an import did, as JSON. */
 #include <jansson.h>
 
-#include "../../../core/base/mem.h"
 #include "import.h"
 
 /* A message may quote a damaged file, or be cut in the middle of a character. */
@@ -52,14 +51,9 @@ int ms_rocketmq_report_json(const struct ms_rocketmq_report *report, char **json
         (void)json_array_append_new(skipped, entry_json(&report->skipped, &report->skipped.list[i]));
     }
     json_t *whole = json_pack("{s:o, s:o}", "files", files, "skipped", skipped);
-    size_t size = whole ? json_dumpb(whole, NULL, 0, JSON_COMPACT) : 0;
-    *json = size ? ms_alloc(size + 1) : NULL;
-    if (*json) {
-        (void)json_dumpb(whole, *json, size, JSON_COMPACT);
-        (*json)[size] = '\0';
-    }
+    *json = json_dumps(whole, JSON_COMPACT);
     json_decref(whole);
-    return *json ? 0 : MS_E_MEMORY;
+    return *json ? 0 : ms_fail(MS_E_MEMORY, "out of memory");
 }
 
 void ms_rocketmq_report_close(struct ms_rocketmq_report *report)
