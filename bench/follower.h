@@ -5,9 +5,10 @@
 #include "../core/metasync.h"
 #include "common.h"
 
-/* A node on dir with one table policy ("bench" at `level`), listening on a loopback port. Dies on failure. log_keep: bytes of
- * log kept for followers, 0 = the default; small values make a later joiner need a snapshot. */
-struct ms_node *bench_node_open(const char *dir, int level, uint64_t log_keep, const struct ms_host *host);
+/* A node on dir with one table policy ("bench" at `level`), listening on a loopback port. Dies on failure. joinable = 0: default
+ * policy otherwise; else the number of entries that it will get, and then it keeps so little log that whoever joins later needs a
+ * snapshot. */
+struct ms_node *bench_node_open(const char *dir, int level, uint64_t joinable, const struct ms_host *host);
 
 struct ms_table *bench_table_open(struct ms_node *node);
 

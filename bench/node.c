@@ -61,12 +61,12 @@ struct leader {
     struct bench_random random;
 };
 
-static void leader_open(struct leader *leader, const char *dir, int level, uint64_t log_keep)
+static void leader_open(struct leader *leader, const char *dir, int level, uint64_t joinable)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/leader", dir);
     leader->level = level;
-    leader->node = bench_node_open(path, level, log_keep, NULL);
+    leader->node = bench_node_open(path, level, joinable, NULL);
     if (ms_lead(leader->node, NULL, 0, 10000)) bench_die("lead: %s", ms_error_message());
     leader->table = bench_table_open(leader->node);
     bench_random_init(&leader->random, 1);
@@ -246,6 +246,16 @@ static double join_under_load(struct leader *leader, uint32_t keys, uint64_t sec
     return join_s;
 }
 
+/* Returns when a snapshot was made and the log behind it trimmed, so that a joiner can't start from the log. */
+static void await_trim(struct ms_node *node)
+{
+    uint64_t deadline = bench_now_ns() + 60000000000u;
+    while (status_number(node, "first") <= 1) {
+        if (bench_now_ns() > deadline) bench_die("the log is not trimmed");
+        bench_sleep_until(bench_now_ns() + 20000000);
+    }
+}
+
 static void join(int argc, char **argv)
 {
     uint32_t entries = (uint32_t)bench_arg_number(argc, argv, "--entries", 1000000);
@@ -254,10 +264,11 @@ static void join(int argc, char **argv)
     struct leader leader;
     struct bench_child first, second;
     struct bench_usage empty, full, after, fresh, joined;
-    leader_open(&leader, dir, MS_LEVEL_OS, 4 << 20);
+    leader_open(&leader, dir, MS_LEVEL_OS, entries);
     bench_usage(0, &empty);
     leader_load(&leader, entries);
     bench_usage(0, &full);
+    await_trim(leader.node);
     start_follower(&leader, &first, dir, "first", false);
     bench_follower_usage(&first, &fresh);
 
