@@ -301,7 +301,10 @@ static int run_batch(struct ms_node *node, const json_t *request, json_t *reply)
     uint64_t lsn = 0, at_us = ms_clock_real();
     ms_buf_init(&buf);
     int rc = writes && places ? encode_batch(node, list, &buf, writes, places) : MS_E_MEMORY;
-    if (!rc) rc = report_write(ms_put_batch(node, writes, count, write_flags(request), &lsn), lsn, at_us, reply);
+    if (!rc) {
+        rc = ms_put_batch(node, writes, count, write_flags(request), &lsn);
+        rc = report_write(rc, lsn, at_us, reply);
+    }
     ms_buf_close(&buf);
     ms_release(writes);
     ms_release(places);
@@ -313,7 +316,9 @@ static int run_flush(struct ms_node *node, const json_t *request, json_t *reply)
     struct ms_table *table = NULL;
     uint64_t lsn = 0, at_us = ms_clock_real();
     int rc = json_object_get(request, "table") ? find_table(node, request, &table) : 0;
-    return rc ? rc : report_write(ms_flush(node, table, &lsn), lsn, at_us, reply);
+    if (rc) return rc;
+    rc = ms_flush(node, table, &lsn);
+    return report_write(rc, lsn, at_us, reply);
 }
 
 /* ---- roles, positions --------------------------------------------------------------------------------------------------------------------- */

@@ -141,7 +141,8 @@ static void check_confirmed(struct child *child, struct ms_node *node)
         (void)snprintf(key, sizeof key, "count%d", i);
         int64_t found = lab_number(table, key, 0);
         CHECK(found >= child->confirmed[i], "writer %d: %lld confirmed, %lld found", i, (long long)child->confirmed[i], (long long)found);
-        CHECK(found <= child->confirmed[i] + child->kills, "writer %d: %lld confirmed, %lld found", i, (long long)child->confirmed[i], (long long)found);
+        CHECK(found <= child->confirmed[i] + child->kills,
+              "writer %d: %lld confirmed, %lld found", i, (long long)child->confirmed[i], (long long)found);
         child->confirmed[i] = found;
     }
     child->kills = 0;

@@ -290,19 +290,20 @@ describe("a node", function()
     end)
 
     describe("writes batches", function()
-        local node, a, b, keep
+        local node, a, b
 
         -- writes: { { handle, key, value or nil }, ... }
         local function batch(writes)
             local list = ffi.new("struct ms_write[?]", math.max(#writes, 1))
-            keep = {}
+            local keep = {}
             for i, write in ipairs(writes) do
                 local key, value = ms.bytes(write[2]), ms.bytes(write[3])
                 keep[i] = { key, value }
                 list[i - 1].table, list[i - 1].key, list[i - 1].value = write[1], key, value
             end
             local lsn = ffi.new "uint64_t[1]"
-            return C.ms_put_batch(node, list, #writes, 0, lsn), tonumber(lsn[0])
+            local rc = C.ms_put_batch(node, list, #writes, 0, lsn)
+            return rc, tonumber(lsn[0]), keep
         end
 
         before_each(function()
