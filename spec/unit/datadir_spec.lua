@@ -527,10 +527,10 @@ describe("a data directory", function()
     end)
 
     describe("archive:", function()
-        local disk, dir, anchor
+        local disk, anchor
         before_each(function()
             disk = new_disk()
-            dir, anchor = open(disk)
+            anchor = select(2, open(disk))
         end)
         after_each(function() if disk.sim then C.ms_datadir_close(anchor) end end)
 
@@ -551,7 +551,7 @@ describe("a data directory", function()
             end
             assert.equal(12, #disk:list(D .. "/archive"))
             C.ms_datadir_close(anchor)
-            dir, anchor = open(disk)
+            anchor = select(2, open(disk))
             assert.equal(12, #disk:list(D .. "/archive"))
         end)
 

@@ -2,7 +2,7 @@
 local ms = require "spec.support.ms"
 local crash = require "spec.support.crash"
 local contract = require "spec.support.fs_contract"
-local C, ffi = ms.C, ms.ffi
+local C = ms.C
 
 local SEEDS = 300
 
