@@ -14,8 +14,9 @@ local RANKS = { ["core/base"] = 1, ["core/state"] = 2, ["core/sync"] = 3, ["core
 local PUBLIC = "core/metasync.h"
 
 -- The stand-alone host lives in this tree and links these stateless helpers of the core instead of having its own: bytes and
--- messages, the real file system, the client of the control socket, names and ranges of the policy.
-local STANDALONE = { ["core/drive/fs.h"] = true, ["core/drive/control.h"] = true, ["core/sync/policy.h"] = true }
+-- messages, the real file system, the client of the control socket, names and ranges of the policy, JSON text.
+local STANDALONE = { ["core/drive/fs.h"] = true, ["core/drive/control.h"] = true, ["core/sync/policy.h"] = true,
+    ["core/sync/render.h"] = true }
 
 -- Pattern of a <header> -> layers that may not include it, or the only ones that may.
 local WORLD = { ["core/state"] = true, ["core/sync"] = true, ["core/sim"] = true }
