@@ -166,6 +166,29 @@ describe("recovery of a log", function()
         end
     end)
 
+    it("finds who says that it was synced also across the pieces in which it reads", function()
+        local define, later = kit.group({ kit.define(1, "t") }, 1), kit.group({ kit.put("c", "1") }, 4, { synced = 2 })
+        local place = 32 + #define
+        for offset = -56, 8, 8 do
+            local at = place + 256 * 1024 + offset
+            local head = kit.segment(1, 1, { define, "torn" }, at)
+            local disk = kit.restore(crash.disk(1), "d", { [name(1)] = head .. later .. ("\0"):rep(4096) })
+            local log, rc, why = kit.open(disk, "d", kit.history())
+            assert.is_nil(log)
+            assert.equal(C.MS_E_DAMAGED, rc)
+            assert.truthy(why:find(("(segment 1, offset %d)"):format(at), 1, true), why)
+            crash.free_all()
+        end
+    end)
+
+    it("is not damage because of what an older group says, however it came there", function()
+        local define, old = kit.group({ kit.define(1, "t") }, 1), kit.group({ kit.put("a", "1") }, 2, { synced = 9 })
+        local torn = kit.flip(kit.group({ kit.put("a", "1"), kit.put("b", "1") }, 2), 60)
+        local history = kit.history()
+        history:add { kit.define(1, "t") }
+        assert.equal(1, recovered({ [name(1)] = kit.segment(1, 1, { define, torn, old }) }, history, "old"))
+    end)
+
     it("names the place of the damage and who says that it was synced", function()
         local groups = { kit.group({ kit.define(1, "t") }, 1), kit.flip(kit.group({ kit.put("a", "1") }, 2), 50),
             kit.group({ kit.put("c", "1") }, 3, { synced = 2 }) }
@@ -391,6 +414,23 @@ describe("recovery behind a snapshot", function()
         end
     end)
 
+    it("must reach to the lsn before the log's first one", function()
+        for base = 0, 3 do
+            local history, store = kit.history(), kit.store()
+            history:add { kit.define(1, "t") }
+            for n = 2, 4 do history:add { kit.put("k" .. n, "1") } end
+            for n = 1, base do ms.check(kit.fold(store, history.groups[n].changes)) end
+            local log, rc = open({ [name(3)] = kit.segment(3, 3, { kit.group(history.groups[3].changes, 3),
+                kit.group(history.groups[4].changes, 4) }, 1024) }, history, store)
+            if base >= 2 then
+                assert.equal(history:state(4), kit.state(store))
+                log:close()
+            else
+                assert.equal(C.MS_E_DAMAGED, rc, "the snapshot ends at " .. base)
+            end
+        end
+    end)
+
     it("that ends within a group is damage", function()
         local image, history, store = parts(4)
         store.applied = 5
@@ -581,6 +621,15 @@ describe("what recovery keeps is synced before it is called synced", function()
 
     it("and recovery may be cut short by power loss or crash at any operation and done again", function()
         local count = sweep(4, 10)
+        assert.is_true(count > 12, tostring(count))
+    end)
+
+    it("also where the snapshot ends with the log and several later segments go", function()
+        local count = sweep(10, 10, function()
+            local history, image = torn_image()
+            image[name(6)] = kit.segment(6, 15, { kit.group({ kit.put("later", "1") }, 15, { synced = 8 }) }, 1024)
+            return history, image
+        end)
         assert.is_true(count > 12, tostring(count))
     end)
 
