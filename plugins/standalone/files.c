@@ -16,10 +16,14 @@ int files_import(struct files *files, const char *dir, bool force, char **report
     struct ms_rocketmq_node tables;
     struct ms_rocketmq_report result = {0};
     struct ms_rocketmq_import_options options = {.force = force, .list_max = IMPORT_LIST_MAX, .timeout_ms = IMPORT_WAIT_MS};
+    struct ms_position position;
     *report = NULL;
+    int rc = ms_position(files->node, &position);
+    if (rc) return rc;
+    if (position.role != MS_ROLE_LEADER) return ms_fail(MS_E_NOT_LEADER, "only a leader imports; a follower gets what its leader has");
     pthread_mutex_lock(&files->mutex);
     ms_rocketmq_node_init(&tables, files->node, &files->options->policy);
-    int rc = ms_rocketmq_import(&tables.tables, ms_fs_posix(), dir, &options, &result);
+    rc = ms_rocketmq_import(&tables.tables, ms_fs_posix(), dir, &options, &result);
     pthread_mutex_unlock(&files->mutex);
     if (!rc) rc = ms_rocketmq_report_json(&result, report);
     ms_rocketmq_report_close(&result);
