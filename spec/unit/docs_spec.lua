@@ -1,0 +1,106 @@
+-- The documents follow the code: every field of the status is explained in docs/status.md and no other one; links between
+-- documents lead somewhere.
+local ms = require "spec.support.ms"
+local C, ffi = ms.C, ms.ffi
+local json = require "dkjson"
+
+-- Names of all fields of a status, at any depth.
+local function fields_of(value, names)
+    if type(value) ~= "table" then return names end
+    for key, inner in pairs(value) do
+        if type(key) == "string" then names[key] = true end
+        fields_of(inner, names)
+    end
+    return names
+end
+
+local function status(node)
+    local text = ffi.new("char *[1]")
+    ms.check(C.ms_status(node, text))
+    return json.decode(ms.take(text[0]))
+end
+
+-- A leader with a buffered and an unbuffered table, and a follower of it: between them every field appears.
+local function fields_of_a_pair()
+    local dir = ms.tmpdir()
+    local policy = ffi.new("struct ms_policy[1]")
+    C.ms_policy_init(policy)
+    policy[0].table_count = 1
+    policy[0].tables[0].name = "offset"
+    policy[0].tables[0].interval_ms = 1000
+    local kept = {}
+    local function open(name)
+        local config, node = ffi.new("struct ms_config"), ffi.new("struct ms_node *[1]")
+        kept[#kept + 1] = dir .. "/" .. name
+        config.dir, config.cluster, config.listen, config.policy = kept[#kept], "docs", "127.0.0.1:0", policy
+        ms.check(C.ms_open(config, node))
+        return node[0]
+    end
+    local leader, follower = open "leader", open "follower"
+    ms.check(C.ms_lead(leader, nil, 0, 5000))
+    for _, name in ipairs { "topic", "offset" } do
+        local handle = ffi.new("struct ms_table *[1]")
+        ms.check(C.ms_table_open(leader, name, C.MS_TYPE_BYTES, handle))
+    end
+    ms.check(C.ms_follow(follower, "127.0.0.1:" .. C.ms_port(leader)))
+    ms.eventually(function() return #status(leader).peers == 1 end, 10, "the follower is a peer")
+    local names = fields_of(status(follower), fields_of(status(leader), {}))
+    C.ms_close(follower)
+    C.ms_close(leader)
+    return names
+end
+
+describe("docs/status.md", function()
+    local given, written
+    setup(function()
+        given, written = fields_of_a_pair(), {}
+        for line in io.lines("docs/status.md") do
+            -- The first column of a table row names fields; the row of verdicts names them in its second.
+            local first, second = line:match("^|([^|]*)|(.*)|$")
+            if first then
+                for name in (first:find("verdicts", 1, true) and first .. second or first):gmatch("`([%w_]+)`") do
+                    written[name] = true
+                end
+                if first:find("`epoch`", 1, true) then
+                    for name in second:gmatch("`([%w_]+)`") do written[name] = true end
+                end
+            end
+            local heading = line:match("^## `([%w_]+)`")
+            if heading then written[heading] = true end
+        end
+        written.ok = nil -- added by the control socket
+    end)
+
+    it("explains every field that a node gives", function()
+        local missing = {}
+        for name in pairs(given) do
+            if not written[name] then missing[#missing + 1] = name end
+        end
+        assert.same({}, missing)
+    end)
+
+    it("explains no field that there is not", function()
+        local extra = {}
+        for name in pairs(written) do
+            if not given[name] then extra[#extra + 1] = name end
+        end
+        assert.same({}, extra)
+    end)
+end)
+
+describe("links in documents", function()
+    local find = io.popen("ls README.md docs/*.md")
+    for path in find:lines() do
+        it("lead somewhere: " .. path, function()
+            local folder = path:match("^(.*/)") or ""
+            for target in ms.read_file(path):gmatch("%]%(([^)#]+)[^)]*%)") do
+                if not target:match("^%a+:") then
+                    local file = io.open(folder .. target)
+                    assert.is_not_nil(file, path .. " points to " .. target)
+                    file:close()
+                end
+            end
+        end)
+    end
+    find:close()
+end)
