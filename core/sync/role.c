@@ -106,6 +106,10 @@ void ms_engine_try_open(struct ms_engine *e)
     if (e->opening_lsn == 0) {
         /* A follower that is promoted first applies what it has received, and the host too. */
         bool applied = e->store->applied == e->tail.head && e->written == e->tail.head;
+        if (!applied && e->damaged) { /* what is missing will never be applied */
+            ms_engine_set_role(e, MS_ROLE_IDLE, MS_E_DAMAGED, "no new epoch: %s", e->alarm);
+            return;
+        }
         if (!applied) ms_engine_wake(e, ms_now(e) + 1000);
         if (!applied || (e->opening_host && e->host_applied < e->store->applied)) return;
         int rc = append_epoch(e);
