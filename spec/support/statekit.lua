@@ -16,6 +16,7 @@ local kit = {}
 -- ---- records ---------------------------------------------------------------------------------------------------------
 
 function kit.varint(n)
+    n = tonumber(n)
     local out = {}
     while n >= 128 do
         out[#out + 1] = string.char(n % 128 + 128)
