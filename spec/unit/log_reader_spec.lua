@@ -253,6 +253,17 @@ describe("a log reader", function()
         reader:close()
     end)
 
+    it("tells the end of the log from a torn tail, also without a limit", function()
+        local groups = { kit.group({ kit.define(1, "t") }, 1), kit.flip(kit.group({ kit.put("a", "1") }, 2), 60) }
+        local disk = kit.restore(crash.disk(1), "d", { [name(1)] = kit.segment(1, 1, groups) })
+        local reader = assert(open(disk, 0))
+        assert.equal("1-1", reader:next())
+        local rc, why = reader:next()
+        assert.equal(C.MS_E_DAMAGED, rc)
+        assert.equal("log segment 1 of d at offset 88: no sound group of lsn 2 is there", why)
+        reader:close()
+    end)
+
     it("calls a segment that goes on with another lsn damage", function()
         local groups = { kit.group({ kit.define(1, "t") }, 1), kit.group({ kit.put("a", "1") }, 3) }
         local disk = kit.restore(crash.disk(1), "d", { [name(1)] = kit.segment(1, 1, { groups[1] }), [name(2)] = kit.segment(2, 3, { groups[2] }) })
@@ -297,7 +308,9 @@ describe("a log reader", function()
         C.ms_group_seal(bytes, header)
         local disk = kit.restore(crash.disk(1), "d", { [name(1)] = kit.segment(1, 1, { ffi.string(bytes, 48) .. body }) })
         local reader = assert(open(disk, 1))
+        C.ms_mem_fail_after(2) -- the first is the window
         assert.equal(C.MS_E_DAMAGED, (reader:next(1)))
+        assert.equal(1, tonumber(C.ms_mem_fail_after(0)))
         reader:close()
     end)
 
