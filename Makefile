@@ -131,8 +131,9 @@ mutants: $(PRIVATE) ## break the code on purpose, again and again: a spec has to
 # Each spec/fuzz/NAME.mk has fuzz-NAME, which must find nothing, and fuzz-NAME-planted, which must find a bug put in on purpose.
 FUZZERS := $(patsubst spec/fuzz/%.mk,%,$(wildcard spec/fuzz/*.mk))
 
-.PHONY: fuzz
+.PHONY: fuzz fuzz-planted
 fuzz: $(FUZZERS:%=fuzz-%) ## fuzz every parser of bytes from outside; FUZZ_SECONDS=20 each
+fuzz-planted: $(FUZZERS:%=fuzz-%-planted) ## the fuzzers find bugs that are put in on purpose
 
 C_FILES := $(shell find core plugins spec bench -name '*.[ch]' 2>/dev/null)
 
