@@ -150,12 +150,14 @@ static int fold_record(struct ms_store *store, const struct ahead *ahead, uint64
 
 int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms_group_header *header, ms_fold_fn fn, void *context)
 {
-    if (header->flags & (MS_GROUP_ENTRIES | MS_GROUP_META) || header->first != store->applied + 1)
+    uint64_t next = store->applied + 1;
+    if (header->flags & (MS_GROUP_ENTRIES | MS_GROUP_META) || header->first > next || ms_group_last(header) < next)
         return ms_fail(MS_E_FORMAT, "a group of the log with lsn %llu was expected, not lsn %llu (flags %d)",
-                       (unsigned long long)store->applied + 1, (unsigned long long)header->first, header->flags);
+                       (unsigned long long)next, (unsigned long long)header->first, header->flags);
     struct ms_record_reader reader = ms_record_reader(group, header);
     struct ahead ring[AHEAD];
     int more = 1;
+    for (uint64_t lsn = header->first; lsn < next && more > 0; lsn++) more = ms_record_next(&reader, &ring[0].record); /* folded already */
     for (uint32_t decoded = 0, folded = 0;; folded++) {
         while (more > 0 && decoded < folded + AHEAD) {
             more = ms_record_next(&reader, &ring[decoded % AHEAD].record);

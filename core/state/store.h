@@ -29,9 +29,10 @@ struct ms_table_state *ms_store_table(const struct ms_store *store, uint32_t id)
 /* Defines a table. MS_E_DAMAGED if the id or the name stands for something else already, MS_E_LIMIT, MS_E_MEMORY. */
 int ms_store_define(struct ms_store *store, uint32_t id, uint8_t type, struct ms_bytes name);
 
-/* Folds one checked group of the log: it must start at applied + 1 (else MS_E_FORMAT). Records are applied in order; a MARK
+/* Folds one checked group of the log, which must hold lsn applied + 1 (else MS_E_FORMAT). Records are applied in order; a MARK
  * must fit (else MS_E_DAMAGED, naming table, lsn, both counts and digests). On an error the records before the bad one
- * stand, applied says how far it got, and the store must not go on or be made a snapshot of.
+ * stand and applied says how far it got. After MS_E_MEMORY the same group may be folded again, and goes on from there; after
+ * another error the store must not go on or be made a snapshot of.
  * fn (may be NULL) hears of each PUT, DELETE and LEAVE after it is in the table. */
 typedef void (*ms_fold_fn)(void *context, struct ms_table_state *table, int op, struct ms_bytes key, struct ms_bytes value, uint64_t lsn);
 int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms_group_header *header, ms_fold_fn fn, void *context);

@@ -163,8 +163,8 @@ struct ms_block *ms_tail_find(const struct ms_tail *tail, uint64_t lsn)
     /* From the newest: a follower that keeps up asks for one of the last. */
     for (struct ms_list *at = tail->retained.prev; at != &tail->retained; at = at->prev) {
         struct ms_block *block = ms_list_entry(at, struct ms_block, node);
-        if (block->first == lsn) return block;
         if (block->last < lsn) break;
+        if (block->first <= lsn) return block;
     }
     return NULL;
 }

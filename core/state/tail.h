@@ -43,7 +43,7 @@ void ms_tail_add_take(struct ms_tail *tail, struct ms_block *block);
 /* Blocks up to lsn are written: forget retained ones beyond `keep` bytes. */
 void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep);
 
-/* The retained block that starts at lsn, NULL if it is not (or no longer) here. Borrowed. */
+/* The retained block that holds lsn, NULL if it is not (or no longer) here. Borrowed. */
 struct ms_block *ms_tail_find(const struct ms_tail *tail, uint64_t lsn);
 
 /* Empties the tail and continues after head (a bootstrap switched the log). */

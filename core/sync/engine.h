@@ -63,6 +63,7 @@ struct ms_engine {
     struct ms_epoch highest; /* the highest epoch that any peer has shown */
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
     bool unfinished;         /* its last verdict asked for a bootstrap that is not complete: not promotable */
+    bool halfway;            /* memory ran out in the middle of applying a group */
     bool closing;
     uint64_t archives_asked, archives_done; /* they are done in order */
     uint64_t content_version; /* moves when all tables are replaced */

@@ -241,18 +241,23 @@ void ms_follow_apply(struct ms_engine *e)
         uint32_t tables = e->store->table_count;
         int rc = ms_group_open(group, &header);
         if (!rc) rc = ms_store_fold(e->store, group, &header, NULL, NULL);
+        if (e->store->table_count != tables) ms_engine_refresh_tables(e);
+        e->halfway = rc == MS_E_MEMORY;
+        if (e->halfway) break;
         if (rc) {
             apply_failed(e, rc);
             return;
         }
-        if (e->store->table_count != tables) ms_engine_refresh_tables(e);
         folded += block->size;
         e->counters.groups_applied++;
         ms_engine_note_applied(e, block->last);
         e->io->ops->applied(e->io, block);
         block = block->node.next == &e->tail.retained ? NULL : ms_list_entry(block->node.next, struct ms_block, node);
     }
-    if (block && block->last <= e->written) ms_engine_wake(e, ms_now(e));
+    if (e->halfway) /* memory is out: the rest of the group follows when there is some */
+        ms_engine_wake(e, ms_now(e) + 50000);
+    else if (block && block->last <= e->written)
+        ms_engine_wake(e, ms_now(e));
     ms_follow_ack(e);
     ms_engine_changed(e);
 }

@@ -273,7 +273,7 @@ static void stream_log(struct ms_engine *e, struct ms_peer *peer)
 {
     if (peer->reading || peer->next > e->written || peer->unsent >= e->policy.window_bytes) return;
     struct ms_block *block = ms_tail_find(&e->tail, peer->next);
-    if (!block) { /* too old for memory */
+    if (!block || block->first != peer->next) { /* too old for memory (or no group starts there: the log says so) */
         peer->reading = true;
         e->io->ops->log_read(e->io, peer->link, peer->next, e->written);
         return;

@@ -13,6 +13,14 @@ int ms_engine_snapshot_now(struct ms_engine *e)
     return 0;
 }
 
+static int still_same(const struct ms_engine *e)
+{
+    if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
+    if (e->halfway) return ms_fail(MS_E_AGAIN, "no snapshot: memory ran out in the middle of a group");
+    if (e->snapshot_started != e->content_version) return ms_fail(MS_E_AGAIN, "the tables were replaced while they were walked");
+    return 0;
+}
+
 int ms_engine_snapshot_start(struct ms_engine *e, struct ms_snapshot_writer *writer)
 {
     if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
@@ -20,13 +28,6 @@ int ms_engine_snapshot_start(struct ms_engine *e, struct ms_snapshot_writer *wri
     int rc = ms_snapshot_start(writer, e->store);
     e->snapshot_begun = rc == 0;
     return rc;
-}
-
-static int still_same(const struct ms_engine *e)
-{
-    if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
-    if (e->snapshot_started != e->content_version) return ms_fail(MS_E_AGAIN, "the tables were replaced while they were walked");
-    return 0;
 }
 
 /* A bootstrapping follower that has read all there is waits for more. */
