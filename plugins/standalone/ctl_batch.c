@@ -15,8 +15,9 @@ struct batch {
     const struct ctl_options *options;
     json_t *writes; /* not sent yet */
     size_t bytes;
-    unsigned long long line, done, batches,
-        lsn; /* lines read; changes made; in so many requests; position of the last one */
+    unsigned long long line, done;      /* lines read, changes made */
+    unsigned long long batches, lsn;    /* requests, position of the last one */
+    json_int_t first_at_us, last_at_us; /* when the leader took the first and the last of them */
 };
 
 json_t *ctl_key(const char *key, const char *field)
@@ -72,6 +73,8 @@ static int send_batch(struct batch *batch)
         return rc;
     }
     batch->lsn = (unsigned long long)json_integer_value(json_object_get(reply, "lsn"));
+    batch->last_at_us = json_integer_value(json_object_get(reply, "at_us"));
+    if (!batch->batches) batch->first_at_us = batch->last_at_us;
     batch->done += count;
     batch->batches++;
     batch->bytes = 0;
@@ -128,7 +131,8 @@ int ctl_batch(const struct ctl_options *options)
     if (!standard) (void)fclose(file);
     if (rc) return rc;
     if (ctl_given(options, CTL_JSON))
-        printf("{\"ok\":true,\"changes\":%llu,\"batches\":%llu,\"lsn\":%llu}\n", batch.done, batch.batches, batch.lsn);
+        printf("{\"ok\":true,\"changes\":%llu,\"batches\":%llu,\"lsn\":%llu,\"first_at_us\":%lld,\"at_us\":%lld}\n",
+               batch.done, batch.batches, batch.lsn, (long long)batch.first_at_us, (long long)batch.last_at_us);
     else
         printf("%llu changes in %llu batches, up to position %llu\n", batch.done, batch.batches, batch.lsn);
     return CTL_OK;

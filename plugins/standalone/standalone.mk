@@ -19,4 +19,8 @@ $(BUILD)/metasyncctl: $(CTL_OBJ) $(BUILD)/libmetasync.a
 	@echo "LINK  $@"
 	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 
+.PHONY: demo
+demo: $(BINARIES) ## two nodes on this machine: import, follow, crash, failover, return
+	@plugins/standalone/demo/demo.sh
+
 -include $(HOST_OBJ:.o=.d)

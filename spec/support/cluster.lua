@@ -249,7 +249,6 @@ local function casualties(self)
 end
 
 function Cluster:show_logs()
-    io.stderr:write(("kept for a look: %s\n"):format(self.dir))
     for _, node in ipairs(self.nodes) do
         if node.log then
             local lines = {}
@@ -267,7 +266,12 @@ function Cluster:close(keep)
         if node.process then node.process:destroy() end
     end
     if self.on_close then self.on_close() end
-    if keep or dead ~= "" then self:show_logs() else os.execute("rm -rf " .. process.quote(self.dir)) end
+    if keep or dead ~= "" then
+        io.stderr:write(("kept for a look: %s\n"):format(self.dir))
+        self:show_logs()
+    else
+        os.execute("rm -rf " .. process.quote(self.dir))
+    end
     if dead ~= "" and not keep then error(dead, 0) end
 end
 
