@@ -129,6 +129,9 @@ struct ms_bytes ms_sim_get(struct ms_sim *sim, uint32_t node, uint32_t table, st
 /* Replaces one value in a table's memory behind the engine's back, as a flipped bit would. */
 int ms_sim_spoil(struct ms_sim *sim, uint32_t node, uint32_t table, struct ms_bytes key, struct ms_bytes value);
 
+/* The files of this node, which is down, were changed behind its back: what it had may be gone. */
+int ms_sim_tampered(struct ms_sim *sim, uint32_t node);
+
 /* ---- the network: one wire for each pair of nodes, may be changed at any time -------------------------------------------------- */
 
 enum ms_sim_cut { MS_SIM_WIRE_OK = 0, MS_SIM_WIRE_REFUSED = 1 /* resets, refusals */, MS_SIM_WIRE_SILENT = 2 /* everything vanishes */ };

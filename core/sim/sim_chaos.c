@@ -154,7 +154,7 @@ static void fault_rot(struct ms_sim *sim)
     if (node->up || !node->dir.live[0] || fs->ops->list(fs, node->dir.live, newest_snapshot, &newest) || !newest.name[0]) return;
     if (ms_path(path, node->dir.live, newest.name)) return;
     if (ms_sim_fs_corrupt(node->fs, path, ms_sim_between(sim, 0, 600), (uint8_t)(1u << ms_sim_below(&sim->dice, 8)))) return;
-    node->damaged_disk = true;
+    node->damaged_disk = MS_SIM_DAMAGE_SNAPSHOT;
     sim->counts.snapshots_bad++;
     ms_sim_note(sim, node->index, "%s rots", newest.name);
 }

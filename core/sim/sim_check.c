@@ -77,7 +77,7 @@ void ms_sim_check_tables(struct ms_sim_node *node)
 
 static void check_refused(struct ms_sim_node *node)
 {
-    if (!node->damaged_disk)
+    if (!node->damaged_disk && !node->read_errors)
         ms_sim_broken(node->sim, node->index, "recovery refuses a disk that nobody has damaged: %s", ms_fail_message(node->recovered));
     node->sim->counts.recoveries_refused++;
     node->switching.epoch = -2;
@@ -97,6 +97,8 @@ void ms_sim_check_opened(struct ms_sim_node *node)
     unsigned long long lsn = place.lsn;
     if (place.lsn && !ms_sim_book_group(sim, place))
         ms_sim_broken(sim, node->index, "recovered up to lsn %llu, which no history ends a group with", lsn);
+    else if (node->damaged_disk == MS_SIM_DAMAGE_ANY)
+        node->damaged_disk = 0;
     else if (!ms_sim_book_includes(sim, place, floor) && !(node->switching.epoch == place.epoch && node->switching.lsn == place.lsn))
         ms_sim_broken(sim, node->index, "recovered up to lsn %llu, but %llu was %s", lsn, (unsigned long long)floor.lsn,
                       node->lost_power ? "synced" : "written");
@@ -179,6 +181,17 @@ static struct ms_sim_point whole_history(struct ms_sim_node *node, struct ms_sim
     return place;
 }
 
+/* Whether the history that goes through this place comes to an epoch that is higher than the given one. */
+static bool goes_higher(const struct ms_sim *sim, struct ms_sim_point place, struct ms_epoch epoch)
+{
+    for (uint32_t i = 0; i < sim->book.epoch_count; i++) {
+        const struct ms_sim_epoch *other = &sim->book.epochs[i];
+        struct ms_sim_point end = {(int32_t)i, other->last};
+        if (ms_epoch_compare(other->epoch, epoch) > 0 && ms_sim_book_includes(sim, end, place)) return true;
+    }
+    return false;
+}
+
 /* The tables were replaced by a snapshot's: which history was given up for which, and was it allowed? */
 static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
 {
@@ -192,12 +205,12 @@ static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
     }
     struct ms_sim_point theirs = whole_history(node, now);
     uint64_t common = ms_sim_book_common(sim, before, theirs);
-    if (now.lsn < common)
+    uint64_t read = ms_sim_book_common(sim, node->last, theirs);
+    if (now.lsn < read)
         ms_sim_broken(sim, node->index, "was given older tables of its own history: lsn %llu, of %llu in common", (unsigned long long)now.lsn,
-                      (unsigned long long)common);
+                      (unsigned long long)read);
     if (common < before.lsn) {
-        bool higher = ms_epoch_compare(epochs[theirs.epoch].epoch, epochs[before.epoch].epoch) > 0;
-        if (!node->adopting && !(common > 0 && higher))
+        if (!node->adopting && !(common > 0 && goes_higher(sim, theirs, epochs[before.epoch].epoch)))
             ms_sim_broken(sim, node->index, "gave up its own history for another one without being allowed to");
         if (node->jobs.archived_from > common + 1)
             ms_sim_broken(sim, node->index, "gave up the records from %llu on without archiving them", (unsigned long long)common + 1);
@@ -206,7 +219,8 @@ static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
     node->jobs.archived_from = UINT64_MAX;
     node->handed = now;
     node->last_written = node->last_synced = 0;
-    node->adopting = node->spoiled = node->damaged_disk = false;
+    node->adopting = node->spoiled = false;
+    node->damaged_disk = 0;
     node->accepted_from = node->accepted_count;
 }
 
@@ -217,7 +231,7 @@ static void check_place(struct ms_sim_node *node)
     bool replaced = e->content_version != node->last_content;
     bool appended = e->tail.head > e->submitted; /* the book does not know the newest yet */
     if (!replaced && node->store.applied == node->last.lsn && node->store.lineage.count == node->last_lineage) return;
-    if (!replaced && e->damaged) return; /* a group could not be folded as a whole: the tables wait for a bootstrap */
+    if (!replaced && (e->damaged || e->halfway)) return; /* a group could not be folded as a whole: that is known and told */
     if (replaced || node->store.lineage.count != node->last_lineage) check_lineage(node);
     struct ms_sim_point place = ms_sim_node_place(node);
     if (appended && !replaced && !ms_sim_book_group(sim, place)) return;
@@ -337,7 +351,10 @@ static void check_replicas(struct ms_sim_node *node, const struct ms_sim_wait *w
         const struct ms_peer *peer = ms_list_entry(at, struct ms_peer, node);
         MS_SIM_FOR_NODES(sim, other) {
             if (!peer->in_sync || other->dir.node_id != peer->node_id) continue;
-            if (!ms_sim_book_includes(sim, other->synced, wait->place))
+            /* One that went over to a higher epoch has deposed this leader, which can't know it yet. */
+            bool deposed = other->handed.epoch >= 0 && node->handed.epoch >= 0 &&
+                           ms_epoch_compare(sim->book.epochs[other->handed.epoch].epoch, sim->book.epochs[node->handed.epoch].epoch) > 0;
+            if (!deposed && !ms_sim_book_includes(sim, other->synced, wait->place))
                 ms_sim_broken(sim, node->index, "lsn %llu counts as replicated, but in-sync follower n%u has synced only %llu",
                               (unsigned long long)wait->lsn, other->index, (unsigned long long)other->synced.lsn);
         }

@@ -226,7 +226,9 @@ static int open_state(struct ms_sim_node *node)
     if (rc) return rc;
     /* recovery opens the log with the path of the live generation: a buffer that stays what it is when generations are switched */
     memcpy(node->log_dirs[0], node->dir.live, MS_PATH_MAX);
+    uint64_t errors = ms_sim_fs_counters(node->fs)->eio;
     node->recovered = ms_recover(&node->dir, ms_str(cluster_name), &node->log_config, &node->store, &node->log, &node->recovery);
+    node->read_errors = ms_sim_fs_counters(node->fs)->eio > errors;
     return node->recovered == MS_E_DAMAGED ? 0 : node->recovered;
 }
 
@@ -310,6 +312,7 @@ void ms_sim_node_end(struct ms_sim_node *node, int kind)
     static const char *const kinds[] = {"stops", "is killed", "loses power"};
     struct ms_sim *sim = node->sim;
     ms_sim_note(sim, node->index, "%s", kinds[kind]);
+    if (node->has_engine && node->engine.follow.stage) sim->counts.bootstraps_interrupted_by_crash += kind != MS_SIM_STOP;
     ms_sim_work_forget(node);
     ms_sim_net_node_down(node, kind == MS_SIM_POWER);
     if (kind == MS_SIM_STOP) finish_log(node);

@@ -70,7 +70,8 @@ int ms_sim_wipe(struct ms_sim *sim, uint32_t index)
     ms_sim_fs_free(node->fs);
     node->fs = fresh;
     node->written = node->synced = (struct ms_sim_point){-1, 0};
-    node->damaged_disk = node->lost_power = node->has_led = false;
+    node->damaged_disk = 0;
+    node->lost_power = node->has_led = false;
     node->dir.node_id = 0; /* it will be another node */
     node->switching.epoch = -2;
     sim->counts.wipes++;
@@ -160,6 +161,13 @@ int ms_sim_spoil(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_b
     if (!state) return ms_fail(MS_E_NOT_FOUND, "n%u has no table %u", index, table);
     node->spoiled = true;
     return ms_table_fold(state, key, ms_key_hash(key), value);
+}
+
+int ms_sim_tampered(struct ms_sim *sim, uint32_t node)
+{
+    if (node >= sim->options.nodes || sim->nodes[node]->up) return ms_fail(MS_E_INVALID, "n%u is up or does not exist", node);
+    sim->nodes[node]->damaged_disk = MS_SIM_DAMAGE_ANY;
+    return 0;
 }
 
 /* ---- network ----------------------------------------------------------------------------------------------------------------------------- */

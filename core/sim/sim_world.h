@@ -215,6 +215,11 @@ struct ms_sim_jobs {
     bool archived_text;
 };
 
+enum ms_sim_damage {
+    MS_SIM_DAMAGE_SNAPSHOT = 1, /* a snapshot: an older one and the log still give everything, or recovery says no */
+    MS_SIM_DAMAGE_ANY = 2,      /* anything, by a spec: it knows what has to come of it */
+};
+
 enum { MS_SIM_READERS = 8 };
 
 struct ms_sim_reader {
@@ -259,6 +264,7 @@ struct ms_sim_node {
     struct ms_log_config log_config;
     struct ms_recovery recovery;
     int recovered;
+    bool read_errors; /* injected while it recovered */
     bool has_engine, has_host;
     struct ms_engine engine;
     struct ms_sim_jobs jobs;
@@ -292,7 +298,7 @@ struct ms_sim_node {
     uint64_t last_at_risk_lost;
     uint64_t text_archives, last_text_archives; /* loss reports of buffers that were asked for */
     bool spoiled;           /* its memory was changed behind its back */
-    bool damaged_disk;      /* its files were */
+    int damaged_disk;       /* its files were: enum ms_sim_damage */
     bool adopting;          /* the operator said adopt */
     bool lost_power;        /* since it was last up */
     bool stop_power;        /* what an armed stop of the file system stands for */
