@@ -49,7 +49,8 @@ struct ms_log; /* log.c */
  * follows. fs and dir must outlive the log. An empty dir gives an empty log that continues after store->applied.
  * MS_E_DAMAGED: the recovery rule; a log that starts after store->applied + 1 (a gap, both numbers named); a failed mark. A file
  * that can't be read (MS_E_IO), lack of memory and a group of a newer version (MS_E_VERSION) are never taken for the end of the log.
- * On failure records may have been folded into the store already. truncated (may be NULL) gets the number of bytes that were dropped as a torn tail. */
+ * On failure records may have been folded into the store already. truncated (may be NULL) gets the number of bytes that were
+ * dropped as a torn tail. */
 int ms_log_open(struct ms_fs *fs, const char *dir, const struct ms_log_config *config, struct ms_store *store,
                 struct ms_log **log, uint64_t *truncated);
 void ms_log_close(struct ms_log *log); /* does not sync. NULL is allowed */
