@@ -7,6 +7,7 @@
 #include "../../core/base/error.h"
 #include "../../core/drive/fs.h"
 #include "rocketmq/export.h"
+#include "rocketmq/files.h"
 #include "rocketmq/import.h"
 
 enum { IMPORT_WAIT_MS = 30000, IMPORT_LIST_MAX = 100 };
@@ -27,6 +28,17 @@ int files_import(struct files *files, const char *dir, bool force, char **report
     pthread_mutex_unlock(&files->mutex);
     if (!rc) rc = ms_rocketmq_report_json(&result, report);
     ms_rocketmq_report_close(&result);
+    return rc;
+}
+
+int files_check(struct files *files, const char *dir)
+{
+    struct ms_position position;
+    struct ms_rocketmq_files loaded = {0};
+    int rc = ms_position(files->node, &position);
+    if (rc || position.applied > 0) return rc;
+    rc = ms_rocketmq_load(ms_fs_posix(), dir, &loaded);
+    ms_rocketmq_files_close(&loaded);
     return rc;
 }
 

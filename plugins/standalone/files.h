@@ -13,6 +13,10 @@ struct files {
     uint64_t exported;     /* position of the last export of options->export */
 };
 
+/* Before a node that has no history yet leads for an import: whether the files can be read. Otherwise it would open an epoch, be left
+ * with nothing in it, and be refused by followers for that. 0 without a look where there is history. */
+int files_check(struct files *files, const char *dir);
+
 /* Both return 0 or MS_E_*, and a report as JSON text (free with ms_free; may be NULL on failure). */
 int files_import(struct files *files, const char *dir, bool force, char **report);
 int files_export(struct files *files, const char *dir, char **report);

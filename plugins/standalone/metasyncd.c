@@ -79,19 +79,25 @@ static void announce(struct ms_node *node, const struct options *options)
     print_line((void *)(uintptr_t)options, MS_LOG_INFO, line);
 }
 
-static int run(struct ms_node *node, const struct options *options, const sigset_t *signals)
+/* `files` outlives the node: control threads may be at work with it until ms_close has joined them. */
+static int run(struct files *files, const sigset_t *signals)
 {
-    struct files files = {.node = node, .options = options, .mutex = PTHREAD_MUTEX_INITIALIZER};
-    ms_control_extend(node, files_control, &files);
+    const struct options *options = files->options;
+    struct ms_node *node = files->node;
+    if (options->import && files_check(files, options->import)) {
+        print_failure(options, "cannot import");
+        return 1;
+    }
+    ms_control_extend(node, files_control, files);
     int status = start_role(node, options);
-    if (!status) status = import_at_start(&files);
+    if (!status) status = import_at_start(files);
     if (status) return status;
     announce(node, options);
-    serve(&files, signals);
+    serve(files, signals);
     print_line((void *)(uintptr_t)options, MS_LOG_INFO, "stopping");
     ms_control_extend(node, NULL, NULL);
     (void)ms_flush(node, NULL, NULL); /* refused on a follower, which has nothing to flush */
-    if (options->export && files_export_changes(&files)) print_failure(options, "cannot export");
+    if (options->export && files_export_changes(files)) print_failure(options, "cannot export");
     return 0;
 }
 
@@ -126,7 +132,8 @@ int main(int argc, char **argv)
         print_failure(&options, "cannot start");
         return 1;
     }
-    status = run(node, &options, &signals);
+    struct files files = {.node = node, .options = &options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    status = run(&files, &signals);
     ms_close(node);
     return status;
 }
