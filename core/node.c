@@ -24,7 +24,7 @@ static int check_config(const struct ms_config *config, const struct ms_policy *
 static int init_node(struct ms_node *node, const struct ms_config *config)
 {
     node->io.ops = &ms_node_io_ops;
-    node->door = (struct ms_door){&node->engine, ms_node_enter, ms_node_leave};
+    node->door = (struct ms_door){&node->engine, ms_node_enter, ms_node_leave, ms_node_leave_working};
     node->wake_at = node->armed_at = MS_FOREVER;
     node->has_secret = config->secret != NULL;
     (void)snprintf(node->dir, sizeof node->dir, "%s", config->dir);

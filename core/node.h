@@ -93,6 +93,8 @@ struct ms_node {
     bool gathering;       /* it sleeps for a moment only, so that a group becomes larger: see node_io.c */
     uint64_t batch;       /* records that its last round took from the tail */
     bool moved;           /* positions moved since waits were looked at */
+    bool at_work;         /* a thread is the disk's worker; it lets go with the lock */
+    bool work_wanted;     /* the loop came for it meanwhile */
     uint64_t wake_at, armed_at; /* the earliest tick wanted; what the timer is set to while it sleeps */
     struct ms_net_queue net;
 
@@ -143,9 +145,11 @@ struct ms_txn {
 
 void ms_node_lock(struct ms_node *node);
 void ms_node_unlock(struct ms_node *node);
+void ms_node_unlock_working(struct ms_node *node); /* and does what is queued for the disk, if nobody is at it */
 void ms_node_settle(struct ms_node *node); /* what unlock does for others, without letting go: before waiting on a condition */
 void ms_node_enter(struct ms_door *door); /* the same, with the time measured */
 void ms_node_leave(struct ms_door *door);
+void ms_node_leave_working(struct ms_door *door);
 
 /* With the lock, which is let go meanwhile: waits for `changed`. false at the deadline. */
 bool ms_node_watch(struct ms_node *node, uint64_t deadline);

@@ -74,7 +74,7 @@ void ms_host_applied(struct ms_node *node, struct ms_block *block)
 {
     struct ms_host_queue *host = &node->host;
     if (!host->host.apply || host->full_wanted) return;
-    if (host->bytes + block->size > host->bytes_max) {
+    if (host->bytes > 0 && host->bytes + block->size > host->bytes_max) {
         ms_host_line(node, MS_LOG_WARN, "the host is too far behind, it gets all tables anew");
         want_full(host);
     } else if (push(host, HOST_BLOCK, 0, block, "")) {

@@ -189,8 +189,6 @@ static void hang_up(struct ms_node *node)
     ms_node_unlock(node);
 }
 
-/* One round: the engine's timers and what was appended, under the lock; then the effects, without it. false when there was nothing
- * to do: then the node counts as asleep, and who brings work wakes the loop. */
 /* Under load the loop is faster than those who append, and would make a group of every few records, each with a write, a send and
  * the same again at every follower. So after a round that took several records it sleeps for a moment, unless somebody waits, there is
  * other work, or enough has come together already. A lone change is never held up: its round takes one record. */
@@ -207,6 +205,8 @@ static bool gather(struct ms_node *node)
     return node->gathering;
 }
 
+/* One round: the engine's timers and what was appended, under the lock; then the effects, without it. false when there was nothing
+ * to do: then the node counts as asleep, and who brings work wakes the loop. */
 static bool round_done(struct ms_node *node, bool first, bool *leaving)
 {
     ms_node_enter(&node->door);
@@ -225,20 +225,28 @@ static bool round_done(struct ms_node *node, bool first, bool *leaving)
         ms_engine_pump(&node->engine);
         node->batch = node->engine.submitted - before;
     }
-    bool disk = ms_disk_pending(&node->disk);
-    ms_disk_take(&node->disk);
-    bool net = ms_net_take(node);
-    bool work = disk || net || first;
+    if (first) node->work_wanted = true; /* jobs may have ended. A caller that is at work wakes the loop when it lets go */
+    bool mine = !node->at_work && (node->work_wanted || ms_disk_pending(&node->disk));
+    if (mine) {
+        node->at_work = true;
+        node->work_wanted = false;
+        ms_disk_take(&node->disk);
+    }
+    bool net = ms_net_take(node), work = mine || net;
     *leaving = node->hang_up;
     if (!work) {
         node->asleep = true;
         node->armed_at = node->wake_at;
     }
     ms_node_leave(&node->door);
-    if (!work) return false;
-    ms_disk_perform(&node->disk);
-    ms_net_perform(node);
-    return true;
+    if (mine) {
+        ms_disk_perform(&node->disk, true);
+        ms_node_lock(node);
+        node->at_work = false;
+        ms_node_unlock(node);
+    }
+    if (net) ms_net_perform(node);
+    return work;
 }
 
 bool ms_node_turn(void *context)

@@ -12,12 +12,13 @@ void ms_node_lock(struct ms_node *node)
 
 bool ms_node_urgent(const struct ms_node *node)
 {
-    return node->net.ops.size > 0 || node->net_lost || ms_disk_pending(&node->disk) || node->wake_at < node->armed_at;
+    if (node->net.ops.size > 0 || node->net_lost || node->wake_at < node->armed_at) return true;
+    return !node->at_work && (node->work_wanted || ms_disk_pending(&node->disk)); /* a worker looks again when it lets go */
 }
 
 bool ms_node_has_work(const struct ms_node *node)
 {
-    return node->pump || ms_node_urgent(node);
+    return (node->pump && !node->at_work) || ms_node_urgent(node);
 }
 
 /* Takes the waiters whose wait is over out of the lists. In a list lsns rise, so that the first one that is not there yet ends it. */
@@ -80,6 +81,36 @@ void ms_node_unlock(struct ms_node *node)
     wake_all(&done);
 }
 
+enum { WORK_ROUNDS = 3 }; /* that a caller does for others too; then it is the loop's turn */
+
+/* One round of the disk's worker. With the lock before and after. */
+static void work(struct ms_node *node)
+{
+    struct ms_list done;
+    ms_list_init(&done);
+    node->at_work = true;
+    ms_disk_take(&node->disk);
+    if (node->moved) collect(node, &done);
+    bool tell = must_tell(node);
+    (void)pthread_mutex_unlock(&node->mutex);
+    if (tell) ms_loop_wake(&node->loop);
+    ms_disk_perform(&node->disk, false);
+    wake_all(&done);
+    (void)pthread_mutex_lock(&node->mutex);
+    node->at_work = false;
+}
+
+void ms_node_unlock_working(struct ms_node *node)
+{
+    for (int i = 0; i < WORK_ROUNDS && !node->at_work && ms_disk_fresh(&node->disk); i++) {
+        if (node->pump) ms_engine_pump(&node->engine);
+        node->pump = false;
+        if (!ms_disk_pending(&node->disk)) break;
+        work(node);
+    }
+    ms_node_unlock(node);
+}
+
 void ms_node_settle(struct ms_node *node)
 {
     struct ms_list done;
@@ -96,12 +127,24 @@ void ms_node_enter(struct ms_door *door)
     node->hold_began = ms_clock_now();
 }
 
+static void note_hold(struct ms_node *node)
+{
+    uint64_t held = ms_clock_now() - node->hold_began;
+    if (held > node->hold_max) node->hold_max = held;
+}
+
 void ms_node_leave(struct ms_door *door)
 {
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
-    uint64_t held = ms_clock_now() - node->hold_began;
-    if (held > node->hold_max) node->hold_max = held;
+    note_hold(node);
     ms_node_unlock(node);
+}
+
+void ms_node_leave_working(struct ms_door *door)
+{
+    struct ms_node *node = ms_list_entry(door, struct ms_node, door);
+    note_hold(node);
+    ms_node_unlock_working(node);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------------------- */
@@ -156,7 +199,7 @@ int ms_node_wait_unlock(struct ms_node *node, uint64_t lsn, int level, uint64_t 
     waiter.result = MS_WAITING;
     ms_parker_init(&waiter.parker);
     add_waiter(node, &waiter, level);
-    ms_node_unlock(node);
+    ms_node_unlock_working(node); /* often that is all it takes */
     if (!ms_parker_wait(&waiter.parker, deadline)) return give_up(node, &waiter);
     return waiter.result < 0 ? ms_fail(waiter.result, "%s", waiter.why) : 0;
 }

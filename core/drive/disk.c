@@ -1,4 +1,4 @@
-/* Life of the disk side, and its queue. The loop's part is in disk_log.c, jobs of the bulk thread in disk_read.c (log and snapshots
+/* Life of the disk side, and its queue. The worker's part is in disk_log.c, jobs of the bulk thread in disk_read.c (log and snapshots
  * for followers), disk_make.c (snapshots) and disk_stage.c (bootstraps, archive). */
 #include "disk_inside.h"
 
@@ -132,7 +132,13 @@ void ms_disk_take(struct ms_disk *disk)
 
 bool ms_disk_pending(const struct ms_disk *disk)
 {
-    return disk->lost || (disk->queue.count > 0 && disk->run.next == disk->run.count);
+    if (disk->lost) return true;
+    return disk->run.next < disk->run.count ? !disk->blocked : disk->queue.count > 0;
+}
+
+bool ms_disk_fresh(const struct ms_disk *disk)
+{
+    return disk->run.next == disk->run.count;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */

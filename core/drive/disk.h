@@ -1,14 +1,17 @@
 /* The disk side of io.h: what the engine wants done to files, done for real.
  *
- *      engine --ms_disk_log_write, ...--> queue --take--> loop thread --> pwrite of the log
- *             [node's lock]                                  │ ├──────> sync thread: fsync
- *                                                            │ └──────> bulk thread: zero-filling, reading, archive, staging,
- *                                                            │                       snapshots
+ *      engine --ms_disk_log_write, ...--> queue --take--> worker --> pwrite of the log
+ *             [node's lock]                                  │ ├───> sync thread: fsync
+ *                                                            │ └───> bulk thread: zero-filling, reading, archive, staging, snapshots
  *             <--ms_engine_written, _synced, ... [node's lock, through the door]--
  *
- * Order. The queue is worked off in order by the loop. Jobs of the ordered kind that run on the bulk thread (archive, stage_*)
+ * The worker is whoever took the queue: one thread at a time, which the node sees to (struct ms_node, at_work). It is the loop, a
+ * caller that would otherwise wait for the loop to write what it has just appended, or the sync thread between two syncs: a change
+ * is then written without a switch of threads. All but the loop only write and sync, and leave the rest to it.
+ *
+ * Order. The queue is worked off in order. Jobs of the ordered kind that run on the bulk thread (archive, stage_*)
  * keep their order there, and no later log operation starts before they are done; syncs may run while the log is written on, as
- * log.h allows. The log object is the loop's, except for the time of a stage_commit, which nothing else overlaps.
+ * log.h allows. The log object is the worker's, except for the time of a stage_commit, which nothing else overlaps.
  *
  * Memory that runs out for the queue itself is reported as a failure of the log: there is nobody else to tell. */
 #ifndef MS_DRIVE_DISK_H
@@ -25,6 +28,7 @@ struct ms_door {
     struct ms_engine *engine;
     void (*enter)(struct ms_door *door);
     void (*leave)(struct ms_door *door);
+    void (*leave_working)(struct ms_door *door); /* and does what is queued for the disk, if nobody else is at it */
 };
 
 struct ms_disk_op { /* disk.c */
@@ -73,15 +77,16 @@ struct ms_disk {
 
     struct ms_disk_ops queue; /* [lock] */
     bool lost;                /* [lock] an operation was dropped for want of memory */
-    struct ms_disk_ops run;   /* loop */
-    bool lost_seen;           /* loop */
+    struct ms_disk_ops run;   /* worker */
+    bool lost_seen;           /* worker */
+    bool blocked;             /* worker: what is next in run waits for a job */
 
     /* sync thread */
     pthread_mutex_t sync_mutex;
     pthread_cond_t sync_cond;
     bool sync_ready, sync_posted, sync_stop; /* under sync_mutex */
     struct ms_sync_job sync_job;
-    bool syncing, sync_wanted;               /* loop */
+    bool syncing, sync_wanted;               /* worker */
     atomic_bool sync_done, sync_awaited;
     struct ms_thread sync_thread;
 
@@ -93,14 +98,14 @@ struct ms_disk {
     struct {
         struct ms_bulk_job job;
         struct ms_prepare_job prepare;
-        bool active, wanted; /* loop */
+        bool active, wanted; /* worker */
         atomic_bool done;
         char why[MS_ERROR_SIZE]; /* the failure in words: messages are per thread */
     } room;
     struct {
         struct ms_bulk_job job;
-        bool active, wanted;       /* loop */
-        uint64_t next_pin, next_keep; /* loop: of the one that is wanted */
+        bool active, wanted;       /* worker */
+        uint64_t next_pin, next_keep; /* worker: of the one that is wanted */
         uint64_t pin, keep, generation; /* of the job */
         uint64_t end;              /* the log may be trimmed up to here */
         int rc;
@@ -110,7 +115,7 @@ struct ms_disk {
         struct ms_file *file;
         uint64_t offset, synced;
         int rc;
-        uint64_t number;         /* loop: counts stage_begin */
+        uint64_t number;         /* worker: counts stage_begin */
         _Atomic uint64_t lost;   /* number of a stage that misses something for want of memory */
         size_t backlog;          /* backlog_mutex: bytes queued for the bulk thread */
         struct ms_log *log;      /* of the new generation, for the loop */
@@ -153,7 +158,7 @@ int ms_disk_start(struct ms_disk *disk, struct ms_door *door, struct ms_loop *lo
 void ms_disk_stop(struct ms_disk *disk);  /* ends and joins them; the loop must have ended before */
 void ms_disk_close(struct ms_disk *disk); /* frees everything, lets the directory go */
 
-uint64_t ms_disk_first(const struct ms_disk *disk); /* before ms_disk_start, or on the loop thread */
+uint64_t ms_disk_first(const struct ms_disk *disk); /* before ms_disk_start, or the worker */
 uint64_t ms_disk_room(const struct ms_disk *disk);
 
 /* ---- effects: with the node's lock; see io.h ---------------------------------------------------------------------------- */
@@ -173,15 +178,19 @@ void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text);
 void ms_disk_forget(struct ms_disk *disk, uint64_t link); /* the link is gone: close what is open for it */
 void ms_disk_discard(struct ms_disk *disk, struct ms_store *old); /* takes it: freeing a million entries is a slow job too */
 
-/* ---- the loop thread ------------------------------------------------------------------------------------------------------ */
+/* ---- the worker ----------------------------------------------------------------------------------------------------------- */
 
 /* With the node's lock: takes what is queued if everything before it is done. */
 void ms_disk_take(struct ms_disk *disk);
 
-/* With the node's lock: ms_disk_take would find something new to do. */
+/* With the node's lock, no worker being at it: there is something to do that waits for nothing. */
 bool ms_disk_pending(const struct ms_disk *disk);
 
-/* Without it: does what was taken, as far as it may go on now; the rest is done when a thread has woken the loop. */
-void ms_disk_perform(struct ms_disk *disk);
+/* The same, and all that was taken before is done. */
+bool ms_disk_fresh(const struct ms_disk *disk);
+
+/* Without the lock: does what was taken, as far as it may go on now; the rest is done when a thread has woken the loop. all = false:
+ * no more than writes and syncs of the log. */
+void ms_disk_perform(struct ms_disk *disk, bool all);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loop thread's part of the disk side: the log's writer, what it hands to the sync and the bulk thread, and what comes back. */
+/* The worker's part of the disk side: writing the log, what is handed to the sync and the bulk thread, and what comes back. */
 #include "disk_inside.h"
 
 #include <stdio.h>
@@ -105,11 +105,11 @@ void *ms_disk_sync_main(void *context)
         ms_sync_run(&disk->sync_job);
         uint64_t lsn = disk->sync_job.lsn;
         int rc = disk->sync_job.rc;
-        /* From here on the job is the loop's. Who waits is woken from here, which saves a switch to the loop. */
+        /* From here on the job is the worker's, which this thread may become: then the next sync begins without a switch. */
         atomic_store(&disk->sync_done, true);
         disk->door->enter(disk->door);
         ms_engine_synced(disk->door->engine, lsn, rc);
-        disk->door->leave(disk->door);
+        disk->door->leave_working(disk->door);
         if (atomic_exchange(&disk->sync_awaited, false)) ms_loop_wake(disk->loop);
         (void)pthread_mutex_lock(&disk->sync_mutex);
     }
@@ -121,6 +121,7 @@ static void finish_sync(struct ms_disk *disk)
 {
     if (!disk->syncing || !atomic_exchange(&disk->sync_done, false)) return;
     disk->syncing = false;
+    atomic_store(&disk->sync_awaited, false);
     if (ms_log_sync_end(disk->log, &disk->sync_job) == 0) return;
     atomic_store(&disk->log_failed, true);
     ms_disk_unpark(disk);
@@ -154,7 +155,7 @@ static void start_sync(struct ms_disk *disk)
     disk->door->leave(disk->door);
 }
 
-/* ---- the loop's turn -------------------------------------------------------------------------------------------------- */
+/* ---- the worker's turn -------------------------------------------------------------------------------------------------- */
 
 static void report_lost(struct ms_disk *disk)
 {
@@ -254,14 +255,20 @@ static bool run_one(struct ms_disk *disk)
     return true;
 }
 
-void ms_disk_perform(struct ms_disk *disk)
+void ms_disk_perform(struct ms_disk *disk, bool all)
 {
     finish_sync(disk);
-    finish_prepare(disk);
-    ms_disk_stage_finish(disk);
-    finish_trim(disk);
-    while (disk->run.next < disk->run.count && run_one(disk)) continue;
+    if (all) {
+        finish_prepare(disk);
+        ms_disk_stage_finish(disk);
+        finish_trim(disk);
+    }
+    disk->blocked = false;
+    while (disk->run.next < disk->run.count && !disk->blocked) {
+        if (!all && disk->run.at[disk->run.next].kind > MS_DISK_SYNC) break;
+        disk->blocked = !run_one(disk);
+    }
     if (disk->run.next == disk->run.count && atomic_load(&disk->ordered) == 0) start_sync(disk);
-    start_trim(disk);
+    if (all) start_trim(disk);
     if (disk->lost_seen) report_lost(disk);
 }

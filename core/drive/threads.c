@@ -102,23 +102,25 @@ bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadlin
 
 void ms_parker_init(struct ms_parker *parker)
 {
-    atomic_init(&parker->set, 0);
+    atomic_init(&parker->state, MS_PARKER_IDLE);
 }
 
 bool ms_parker_wait(struct ms_parker *parker, uint64_t deadline)
 {
     struct timespec until = timespec_of(deadline == MS_FOREVER ? 0 : deadline);
-    while (!atomic_load_explicit(&parker->set, memory_order_acquire)) {
+    for (;;) {
+        uint32_t state = MS_PARKER_IDLE;
+        (void)atomic_compare_exchange_strong(&parker->state, &state, MS_PARKER_ASLEEP);
+        if (state == MS_PARKER_SET) return true;
         if (deadline != MS_FOREVER && ms_clock_now() >= deadline) return false;
         /* With FUTEX_WAIT_BITSET the time is a point on the monotonic clock. */
-        (void)syscall(SYS_futex, &parker->set, FUTEX_WAIT_BITSET_PRIVATE, 0, deadline == MS_FOREVER ? NULL : &until, NULL,
-                      FUTEX_BITSET_MATCH_ANY);
+        (void)syscall(SYS_futex, &parker->state, FUTEX_WAIT_BITSET_PRIVATE, MS_PARKER_ASLEEP, deadline == MS_FOREVER ? NULL : &until,
+                      NULL, FUTEX_BITSET_MATCH_ANY);
     }
-    return true;
 }
 
 void ms_parker_wake(struct ms_parker *parker)
 {
-    atomic_store_explicit(&parker->set, 1, memory_order_release);
-    (void)syscall(SYS_futex, &parker->set, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (atomic_exchange(&parker->state, MS_PARKER_SET) != MS_PARKER_ASLEEP) return;
+    (void)syscall(SYS_futex, &parker->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

@@ -37,8 +37,10 @@ int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
 /* Waits for a signal or the deadline (monotonic, microseconds); false at the deadline. May return true early. */
 bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
 
+enum ms_parker_state { MS_PARKER_IDLE, MS_PARKER_SET, MS_PARKER_ASLEEP };
+
 struct ms_parker {
-    _Atomic uint32_t set;
+    _Atomic uint32_t state;
 };
 
 void ms_parker_init(struct ms_parker *parker);
@@ -46,8 +48,8 @@ void ms_parker_init(struct ms_parker *parker);
 /* Returns true once the parker is set, false if the deadline comes first. */
 bool ms_parker_wait(struct ms_parker *parker, uint64_t deadline);
 
-/* Sets and wakes. The owner may return and its stack may be gone before this returns, which is harmless: only the address is
- * used after the parker is set. */
+/* Sets, and wakes if the owner sleeps: no system call if it does not. The owner may return and its stack may be gone before this
+ * returns, which is harmless: only the address is used after the parker is set. */
 void ms_parker_wake(struct ms_parker *parker);
 
 #endif
