@@ -19,7 +19,13 @@
 #include "../base/error.h"
 #include "../base/mem.h"
 
-enum { PARTS_MAX = 128, FILE_MODE = 0600, DIR_MODE = 0700 };
+enum { PARTS_MAX = 128 };
+
+/* Which of the two instances: see fs.h. */
+static bool is_shared(const struct ms_fs *fs)
+{
+    return fs == ms_fs_posix_shared();
+}
 
 struct ms_file {
     int fd;
@@ -52,10 +58,10 @@ static int fail(const char *what, const char *path)
     return fail_with(errno, what, path);
 }
 
-static int open_fd(const char *path, int flags)
+static int open_fd(struct ms_fs *fs, const char *path, int flags)
 {
     int fd;
-    do fd = open(path, flags | O_CLOEXEC, FILE_MODE);
+    do fd = open(path, flags | O_CLOEXEC, is_shared(fs) ? 0666 : 0600);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -75,12 +81,11 @@ static int file_new(int fd, const char *path, struct ms_file **file)
 
 static int posix_open(struct ms_fs *fs, const char *path, int mode, struct ms_file **file)
 {
-    (void)fs;
     int flags = O_RDONLY;
     if (mode == MS_FS_WRITE) flags = O_RDWR;
     if (mode == MS_FS_CREATE) flags = O_RDWR | O_CREAT | O_TRUNC;
     *file = NULL;
-    int fd = open_fd(path, flags);
+    int fd = open_fd(fs, path, flags);
     if (fd < 0) return fail(mode == MS_FS_CREATE ? "create" : "open", path);
     return file_new(fd, path, file);
 }
@@ -163,9 +168,8 @@ static int posix_remove(struct ms_fs *fs, const char *path)
 
 static int posix_mkdir(struct ms_fs *fs, const char *path)
 {
-    (void)fs;
     struct stat st;
-    if (!mkdir(path, DIR_MODE)) return 0;
+    if (!mkdir(path, is_shared(fs) ? 0777 : 0700)) return 0;
     int error = errno;
     if (error == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)) return 0;
     return fail_with(error, "make directory", path);
@@ -173,8 +177,7 @@ static int posix_mkdir(struct ms_fs *fs, const char *path)
 
 static int posix_sync_dir(struct ms_fs *fs, const char *path)
 {
-    (void)fs;
-    int fd = open_fd(path, O_RDONLY | O_DIRECTORY);
+    int fd = open_fd(fs, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0) return fail("sync directory", path);
     int rc;
     do rc = fsync(fd);
@@ -246,9 +249,8 @@ static int take_lock(int fd, const char *path)
 
 static int posix_lock(struct ms_fs *fs, const char *path, struct ms_file **lock)
 {
-    (void)fs;
     *lock = NULL;
-    int fd = open_fd(path, O_RDWR | O_CREAT);
+    int fd = open_fd(fs, path, O_RDWR | O_CREAT);
     if (fd < 0) return fail("lock", path);
     int rc = take_lock(fd, path);
     if (rc) {
@@ -278,4 +280,10 @@ struct ms_fs *ms_fs_posix(void)
 {
     static struct ms_fs posix = {&ops};
     return &posix;
+}
+
+struct ms_fs *ms_fs_posix_shared(void)
+{
+    static struct ms_fs shared = {&ops};
+    return &shared;
 }

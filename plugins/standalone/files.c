@@ -62,7 +62,7 @@ int files_export(struct files *files, const char *dir, char **report)
     *report = NULL;
     pthread_mutex_lock(&files->mutex);
     ms_rocketmq_node_init(&tables, files->node, &files->options->policy);
-    int rc = ms_rocketmq_export(&tables.tables, ms_fs_posix(), dir, &result);
+    int rc = ms_rocketmq_export(&tables.tables, ms_fs_posix_shared(), dir, &result); /* a broker of another user reads them */
     pthread_mutex_unlock(&files->mutex);
     if (rc) return rc;
     json_t *object = export_report(&result);

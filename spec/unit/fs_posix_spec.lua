@@ -38,6 +38,20 @@ describe("the real file system", function()
         assert.equal("600 a\n700 d\n600 l\n", (ms.sh("cd " .. dir .. " && stat -c '%a %n' a d l")))
     end)
 
+    it("makes files that only the user can read, and shared ones as the umask says", function()
+        local dir = ms.tmpdir()
+        local function mode(fs, name)
+            local path = dir .. "/" .. name
+            local file = ffi.new("struct ms_file *[1]")
+            ms.check(fs.ops.open(fs, path, C.MS_FS_CREATE, file))
+            fs.ops.close(fs, file[0])
+            return (ms.sh("stat -c %a " .. path):gsub("%s", ""))
+        end
+        assert.equal("600", mode(C.ms_fs_posix(), "own"))
+        local umask = ms.sh("umask"):match("(%d%d%d)%s*$")
+        assert.equal(("%o"):format(bit.band(tonumber("666", 8), bit.bnot(tonumber(umask, 8)))), mode(C.ms_fs_posix_shared(), "shared"))
+    end)
+
     it("does not hand descriptors to other programs", function()
         local a, l = disk:open(path "a", "c"), disk:lock(path "l")
         -- io.popen forks and executes: what it lists are the descriptors that were handed on.
