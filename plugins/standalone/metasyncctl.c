@@ -67,8 +67,8 @@ static void print_entries(const json_t *entries)
 
 static int run_ls(const struct ctl_options *o)
 {
-    json_t *request = ctl_request("ls"), *reply = NULL;
     if (o->count == 0 && ctl_given(o, CTL_PREFIX | CTL_LIMIT)) return ctl_usage("ls: --prefix and --limit go with a TABLE");
+    json_t *request = ctl_request("ls"), *reply = NULL;
     if (o->count) json_object_set_new(request, "table", json_string(o->args[0]));
     if (o->prefix) json_object_set_new(request, "prefix", ctl_key(o->prefix, NULL));
     if (ctl_given(o, CTL_LIMIT)) json_object_set_new(request, "limit", json_integer((json_int_t)o->limit));
@@ -113,9 +113,9 @@ static int run_get(const struct ctl_options *o)
 static int run_applied(const struct ctl_options *o)
 {
     uint64_t lsn;
-    json_t *request = ctl_request("applied"), *reply = NULL;
     if (!ctl_number(o->args[0], INT64_MAX, &lsn))
         return ctl_usage("applied %s: expected a position, a whole number", o->args[0]);
+    json_t *request = ctl_request("applied"), *reply = NULL;
     json_object_set_new(request, "lsn", json_integer((json_int_t)lsn));
     int rc = ctl_run(o, request, CTL_READ_MS, &reply);
     uint64_t time_us = field_number(reply, "time_us");
