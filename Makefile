@@ -105,7 +105,7 @@ spec-c: $(SPEC_C)
 # Never an inherited jobserver: the runner starts makes of its own, one after the other.
 RUN := env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua
 
-.PHONY: check layers lint asan tsan soak mutants
+.PHONY: check layers lint asan tsan mutants soak mutants
 check: ## run all tests; STEPS="unit sim" runs some, SPEC=path one file
 	@$(RUN) $(STEPS)
 
@@ -121,6 +121,9 @@ asan: ## unit and simulator specs and C programs under AddressSanitizer and UBSa
 
 tsan: ## C programs with threads under ThreadSanitizer
 	@$(RUN) tsan
+
+mutants: private ## break the code once per row of spec/mutants_list.lua; each break must be noticed
+	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/mutants.lua $(MUTANTS)
 
 soak: ## simulator specs over and over with new seeds; MINUTES=10
 	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua soak
