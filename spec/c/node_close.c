@@ -68,6 +68,51 @@ static void waiting_for_keys(void)
     lab_close(&lab);
 }
 
+struct holding {
+    struct call call;
+    atomic_bool release, held;
+};
+
+/* Holds the key until it is told to let go; its own commit comes too late. */
+static void *hold_key(void *context)
+{
+    struct holding *holding = context;
+    struct ms_txn *txn;
+    uint8_t bytes[8];
+    OK(ms_begin(holding->call.table, ms_str("held"), -1, &txn));
+    atomic_store(&holding->held, true);
+    while (!atomic_load(&holding->release)) usleep(500);
+    holding->call.rc = ms_commit(txn, ms_int64_put(1, bytes), 0, NULL);
+    ms_end(txn);
+    return NULL;
+}
+
+static void *close_node(void *context)
+{
+    ms_close(context);
+    return NULL;
+}
+
+static void waiting_behind_a_holder(void)
+{
+    lab_open(&lab);
+    struct ms_node *node = lab_leader(&lab, "a", NULL, NULL);
+    struct holding holding = {.call = {.table = lab_table(node, "numbers", MS_TYPE_INT64)}};
+    struct call waiting = holding.call;
+    pthread_t holder = lab_thread(hold_key, &holding);
+    EVENTUALLY(atomic_load(&holding.held), 10);
+    pthread_t waiter = lab_thread(wait_for_key, &waiting);
+    EVENTUALLY(lab_status_has(node, "\"transactions\":2,"), 10);
+    pthread_t closer = lab_thread(close_node, node);
+    pthread_join(waiter, NULL); /* though the key is still held */
+    CHECK(waiting.rc == MS_E_CLOSED, "%d", waiting.rc);
+    atomic_store(&holding.release, true);
+    pthread_join(holder, NULL);
+    pthread_join(closer, NULL); /* not before the transaction has ended */
+    CHECK(holding.call.rc == MS_E_CLOSED, "%d", holding.call.rc);
+    lab_close(&lab);
+}
+
 static void *lead(void *context)
 {
     struct call *call = context;
@@ -267,6 +312,7 @@ static void nothing_is_left(void)
 
 static const struct spec_case cases[] = {
     SPEC_CASE(waiting_for_keys, "a close ends calls that wait for a busy key with MS_E_CLOSED"),
+    SPEC_CASE(waiting_behind_a_holder, "who waits behind a holder is told at once; the close itself waits until the holder has ended"),
     SPEC_CASE(waiting_for_a_role, "a close ends a call that waits to lead with MS_E_CLOSED"),
     SPEC_CASE(waiting_for_a_level, "a close ends calls that wait for a follower"),
     SPEC_CASE(waiting_for_the_host, "a close ends a promotion whose host never applies"),
