@@ -427,6 +427,9 @@ describe("recovery behind a snapshot", function()
                 log:close()
             else
                 assert.equal(C.MS_E_DAMAGED, rc, "the snapshot ends at " .. base)
+                local empty, code = open({ [name(3)] = kit.segment(3, 3, {}, 1024) }, history, store)
+                assert.is_nil(empty)
+                assert.equal(C.MS_E_DAMAGED, code, "the same with a mere header")
             end
         end
     end)
