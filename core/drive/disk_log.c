@@ -191,7 +191,8 @@ static int trim_run(struct ms_bulk_job *job)
     struct ms_disk *disk = ms_list_entry(job, struct ms_disk, trim.job);
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
     uint32_t count = 0;
-    int rc = disk->trim.pin ? ms_snapshot_prune(disk->fs, disk->dir.live, disk->keep, disk->trim.pin) : 0;
+    uint32_t keep_snapshots = disk->trim.keep == MS_TRIM_URGENT ? 1 : disk->keep;
+    int rc = disk->trim.pin ? ms_snapshot_prune(disk->fs, disk->dir.live, keep_snapshots, disk->trim.pin) : 0;
     if (!rc) rc = ms_snapshot_list(disk->fs, disk->dir.live, names, &count);
     uint64_t oldest = count ? names[count - 1].end : 0;
     disk->trim.end = oldest < disk->trim.pin ? oldest : disk->trim.pin;
@@ -219,7 +220,8 @@ static void finish_trim(struct ms_disk *disk)
     if (!disk->trim.active || !atomic_exchange(&disk->trim.done, false)) return;
     disk->trim.active = false;
     bool same = disk->trim.generation == atomic_load(&disk->generation);
-    if (disk->log && same && !disk->trim.rc && disk->trim.end) (void)ms_log_trim(disk->log, disk->trim.end, disk->trim.keep);
+    uint64_t keep_bytes = disk->trim.keep == MS_TRIM_URGENT ? 0 : disk->trim.keep;
+    if (disk->log && same && !disk->trim.rc && disk->trim.end) (void)ms_log_trim(disk->log, disk->trim.end, keep_bytes);
     uint64_t first = ms_disk_first(disk);
     disk->door->enter(disk->door);
     if (same) ms_engine_trimmed(disk->door->engine, first);

@@ -350,7 +350,7 @@ static void check_replicas(struct ms_sim_node *node, const struct ms_sim_wait *w
     for (struct ms_list *at = peers->next; at != peers; at = at->next) {
         const struct ms_peer *peer = ms_list_entry(at, struct ms_peer, node);
         MS_SIM_FOR_NODES(sim, other) {
-            if (!peer->in_sync || other->dir.node_id != peer->node_id) continue;
+            if (!peer->in_sync || other->dir.node_id != peer->node_id || other->recovered) continue; /* its disk was damaged since */
             /* One that went over to a higher epoch has deposed this leader, which can't know it yet. */
             bool deposed = other->handed.epoch >= 0 && node->handed.epoch >= 0 &&
                            ms_epoch_compare(sim->book.epochs[other->handed.epoch].epoch, sim->book.epochs[node->handed.epoch].epoch) > 0;

@@ -158,12 +158,13 @@ static void run_trim(struct ms_sim_node *node, uint64_t pin, uint64_t keep)
     struct ms_fs *fs = node->dir.fs;
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
     uint32_t count = 0;
-    int rc = ms_snapshot_prune(fs, node->dir.live, node->engine.policy.snapshot_keep, pin);
+    bool urgent = keep == MS_TRIM_URGENT;
+    int rc = pin ? ms_snapshot_prune(fs, node->dir.live, urgent ? 1 : node->engine.policy.snapshot_keep, pin) : 0;
     if (!rc) rc = ms_snapshot_list(fs, node->dir.live, names, &count);
     uint64_t before = node->log ? ms_log_first(node->log) : 0;
     if (!rc && node->log && count > 0) {
         uint64_t lsn = names[count - 1].end < pin ? names[count - 1].end : pin;
-        rc = ms_log_trim(node->log, lsn, keep);
+        rc = ms_log_trim(node->log, lsn, urgent ? 0 : keep);
     }
     if (ms_sim_node_stopped(node)) return;
     count_failure(node, rc, &node->sim->counts.eio_other);

@@ -201,7 +201,7 @@ void ms_engine_room(struct ms_engine *e, uint64_t room, int err)
     e->room_retry_at = 0;
     if (err) {
         e->room_retry_at = ms_now(e) + 200000;
-        e->io->ops->log_trim(e->io, UINT64_MAX, 0); /* everything that the snapshots allow: a full log outranks late followers */
+        e->io->ops->log_trim(e->io, UINT64_MAX, MS_TRIM_URGENT); /* everything that the newest snapshot allows: a full log outranks late followers */
         if (e->written > e->snapshot_end) (void)ms_engine_snapshot_now(e);
     }
     ms_engine_wake(e, e->room_retry_at);

@@ -13,6 +13,9 @@
 
 struct ms_io;
 
+/* log_trim's keep_bytes when the log is full: older snapshots would hold the log behind them for ever, as no new one is due. */
+#define MS_TRIM_URGENT UINT64_MAX
+
 struct ms_io_ops {
     uint64_t (*now)(struct ms_io *io);                           /* monotonic, microseconds: the only clock for decisions */
     uint64_t (*real_time)(struct ms_io *io);                     /* microseconds since 1970: stamps for people */
@@ -25,7 +28,8 @@ struct ms_io_ops {
     void (*log_trim)(struct ms_io *io, uint64_t pin, uint64_t keep_bytes); /* prune snapshots to policy.snapshot_keep, none that ends
                                                                     at or after pin; then ms_log_trim, no further than the oldest kept
                                                                     snapshot's end and pin (no snapshot: not at all)
-                                                                    -> ms_engine_trimmed */
+                                                                    -> ms_engine_trimmed. MS_TRIM_URGENT: the log is full, keep
+                                                                    one snapshot and no bytes that it has */
     void (*log_read)(struct ms_io *io, uint64_t link, uint64_t from, uint64_t limit); /* ~window bytes -> ms_engine_read */
 
     void (*snapshot_make)(struct ms_io *io);                     /* see ms_engine_snapshot_* -> ms_engine_snapshot_made */

@@ -74,7 +74,7 @@ void ms_engine_snapshot_made(struct ms_engine *e, uint64_t end, uint64_t size, i
     e->snapshot_bytes = size;
     if (e->written <= end) e->snapshot_at = 0;
     e->log_bytes_at_snapshot = e->tail.bytes;
-    e->io->ops->log_trim(e->io, ms_engine_pin(e), e->room_error ? 0 : e->policy.log_keep_bytes);
+    e->io->ops->log_trim(e->io, ms_engine_pin(e), e->room_error ? MS_TRIM_URGENT : e->policy.log_keep_bytes);
     wake_readers(e);
     ms_engine_changed(e);
 }
