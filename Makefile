@@ -105,7 +105,7 @@ spec-c: $(SPEC_C)
 # Never an inherited jobserver: the runner starts makes of its own, one after the other.
 RUN := env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua
 
-.PHONY: check layers lint asan tsan mutants soak mutants
+.PHONY: check layers lint asan tsan mutants soak
 check: ## run all tests; STEPS="unit sim" runs some, SPEC=path one file
 	@$(RUN) $(STEPS)
 
@@ -127,9 +127,6 @@ mutants: private ## break the code once per row of spec/mutants_list.lua; each b
 
 soak: ## simulator specs over and over with new seeds; MINUTES=10
 	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua soak
-
-mutants: $(PRIVATE) ## break the code on purpose, again and again: a spec has to notice every time
-	@luajit spec/mutants.lua
 
 # Each spec/fuzz/NAME.mk has fuzz-NAME, which must find nothing, and fuzz-NAME-planted, which must find a bug put in on purpose.
 FUZZERS := $(patsubst spec/fuzz/%.mk,%,$(wildcard spec/fuzz/*.mk))

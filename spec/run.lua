@@ -11,10 +11,9 @@ local ffi = require "ffi"
 ffi.cdef [[
     struct run_time { int64_t seconds; long nanoseconds; };
     int clock_gettime(int clock, struct run_time *now);
-    int getpid(void);
 ]]
 
-local LOGS = "build/check"
+local LOGS = os.getenv("MS_LOGS") or "build/check" -- two runs at a time need two
 local MAKE = "make --no-print-directory -j2 "
 
 local passed, failed, pending = 0, 0, 0
@@ -75,32 +74,51 @@ local function command(name, text, seconds)
     return count(ok)
 end
 
--- One spec file in a process of its own, so that a crash costs one file.
-local function spec_file(name, path, prefix, seconds)
-    local report = ("%s/report.%d"):format(LOGS, ffi.C.getpid())
-    local log = ("%s/%s-%s.log"):format(LOGS, name, path:match("([^/]*)%.lua$"))
-    os.remove(report)
-    local text = ("%s MS_REPORT=%s busted --lua=luajit -o spec/support/report.lua %s"):format(prefix, report, path)
-    local ended_well = run(text, log, seconds)
-    local good, bad, open = (read(report) or ""):match("^(%d+) (%d+) (%d+)")
-    os.remove(report)
+-- Each spec file runs in a process of its own, so that a crash costs one file; `jobs` of them at a time.
+
+local function spec_paths(name, path)
+    local base = ("%s/%s-%s"):format(LOGS, name, path:match("([^/]*)%.lua$"))
+    return { log = base .. ".log", report = base .. ".report", status = base .. ".status", script = base .. ".sh" }
+end
+
+local function write_script(name, path, prefix, seconds)
+    local paths = spec_paths(name, path)
+    os.remove(paths.report)
+    os.remove(paths.status)
+    local text = ("%s MS_REPORT=%s busted --lua=luajit -o spec/support/report.lua %s"):format(prefix, paths.report, path)
+    local script = assert(io.open(paths.script, "w"))
+    script:write(("timeout -k 10 %d env %s >%s 2>&1 </dev/null\necho $? >%s\n"):format(seconds, text, paths.log, paths.status))
+    script:close()
+    return paths.script
+end
+
+local function count_spec(name, path)
+    local paths = spec_paths(name, path)
+    local ended_well = (read(paths.status) or ""):match("^0")
+    local good, bad, open = (read(paths.report) or ""):match("^(%d+) (%d+) (%d+)")
     good, bad, open = tonumber(good or 0), tonumber(bad or 0), tonumber(open or 0)
     if not ended_well and bad == 0 then bad = 1 end -- a crash, a time-out, or an error outside of the tests
     if good + bad + open == 0 then bad = 1 end      -- a spec file without tests is a mistake
     passed, failed, pending = passed + good, failed + bad, pending + open
     if bad > 0 then
-        say("FAILED %s (%d failed): %s", path, bad, text)
-        show(log)
+        say("FAILED %s (%d failed): sh %s", path, bad, paths.script)
+        show(paths.log)
     end
     return bad == 0
 end
 
-local function spec_folder(name, folder, prefix, seconds)
+local function spec_files(name, files, prefix, seconds, jobs)
+    local scripts = {}
+    for n, path in ipairs(files) do scripts[n] = write_script(name, path, prefix, seconds) end
+    os.execute(("echo %s | xargs -r -n 1 -P %d sh"):format(table.concat(scripts, " "), jobs))
     local ok = true
-    for _, path in ipairs(lines_of(("find %s -name '*_spec.lua' 2>/dev/null | LC_ALL=C sort"):format(folder))) do
-        ok = spec_file(name, path, prefix or "", seconds or 300) and ok
-    end
+    for _, path in ipairs(files) do ok = count_spec(name, path) and ok end
     return ok
+end
+
+local function spec_folder(name, folder, prefix, seconds, jobs)
+    local files = lines_of(("find %s -name '*_spec.lua' 2>/dev/null | LC_ALL=C sort"):format(folder))
+    return spec_files(name, files, prefix or "", seconds or 300, jobs or 1)
 end
 
 -- ---- sanitizers -------------------------------------------------------------------------------------------------------
@@ -136,8 +154,8 @@ local STEPS = {
     layers = function() return command("layers", "make --no-print-directory layers") end,
     build = function() return command("build", MAKE .. "all private", 600) end,
     lint = function() return command("lint", "make --no-print-directory lint") end,
-    unit = function() return spec_folder("unit", "spec/unit") end,
-    sim = function() return spec_folder("sim", "spec/sim") end,
+    unit = function() return spec_folder("unit", "spec/unit", "", 300, 2) end,
+    sim = function() return spec_folder("sim", "spec/sim", "", 600, 2) end,
     policy = function() return spec_folder("policy", "spec/policy") end,
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
     regress = function() return spec_folder("regress", "spec/regress") end,
@@ -148,8 +166,8 @@ local STEPS = {
     end,
     asan = function()
         local ok = command("asan-build", MAKE .. "VARIANT=asan private", 600)
-        ok = ok and spec_folder("asan", "spec/unit", asan_prefix())
-        ok = spec_folder("asan", "spec/sim", asan_prefix()) and ok
+        ok = ok and spec_folder("asan", "spec/unit", asan_prefix(), 300, 2)
+        ok = spec_folder("asan", "spec/sim", asan_prefix(), 300, 2) and ok
         return c_programs("asan") and ok
     end,
     tsan = function() return c_programs("tsan", tsan_prefix()) end,
@@ -166,7 +184,7 @@ local STEPS = {
 local function wanted_steps()
     local spec = os.getenv("SPEC")
     if spec and spec ~= "" then
-        STEPS.spec = function() return spec_file("spec", spec, "MS_SLOW=1", 600) end
+        STEPS.spec = function() return spec_files("spec", { spec }, "MS_SLOW=1", 600, 1) end
         return { "build", "spec" }
     end
     return #arg > 0 and arg or ORDER
