@@ -131,6 +131,8 @@ local function asan_prefix()
         "UBSAN_OPTIONS=print_stacktrace=1", "MS_LIB=build/asan/libmetasync-private.so" }, " ")
 end
 
+local DAEMON_SPECS = { "spec/e2e/replication_spec.lua", "spec/e2e/failover_spec.lua" }
+
 -- ThreadSanitizer wants its address ranges, which a randomized layout may take.
 local function tsan_prefix()
     return os.execute("setarch -R true 2>/dev/null") == 0 and "setarch -R " or ""
@@ -148,7 +150,7 @@ end
 
 -- ---- the steps, in their order ------------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "example", "fuzz", "asan", "tsan" }
+local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "example", "demo", "fuzz", "asan", "tsan" }
 
 local STEPS = {
     layers = function() return command("layers", "make --no-print-directory layers") end,
@@ -160,14 +162,17 @@ local STEPS = {
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
     regress = function() return spec_folder("regress", "spec/regress") end,
     example = function() return command("example", "build/release/example", 60) end,
+    demo = function() return command("demo", MAKE .. "demo", 120) end,
     fuzz = function()
         local ok = command("fuzz", MAKE .. "fuzz", 3600)
         return command("fuzz-planted", MAKE .. "fuzz-planted", 300) and ok
     end,
     asan = function()
-        local ok = command("asan-build", MAKE .. "VARIANT=asan private", 600)
+        local ok = command("asan-build", MAKE .. "VARIANT=asan private build/asan/metasyncd build/asan/metasyncctl", 600)
         ok = ok and spec_folder("asan", "spec/unit", asan_prefix(), 300, 2)
         ok = spec_folder("asan", "spec/sim", asan_prefix(), 300, 2) and ok
+        -- Whole daemons, leaks included: a daemon that reports something does not exit with 0, and the spec sees that.
+        ok = spec_files("asan", DAEMON_SPECS, "MS_BUILD=build/asan MS_RUN_SECONDS=3", 300, 1) and ok
         return c_programs("asan") and ok
     end,
     tsan = function() return c_programs("tsan", tsan_prefix()) end,

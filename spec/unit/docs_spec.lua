@@ -103,4 +103,15 @@ describe("links in documents", function()
         end)
     end
     find:close()
+
+    it("and names of files in them are names of files", function()
+        local folders = { core = true, spec = true, plugins = true, bench = true, docs = true, lua = true }
+        local pipe = io.popen("cat README.md docs/*.md")
+        for name in pipe:read("*a"):gmatch("`(%w+/[%w_./-]+)`") do
+            if folders[name:match("^%w+")] then
+                assert.equal(0, select(2, ms.sh("test -e " .. name)), name .. " is not there")
+            end
+        end
+        pipe:close()
+    end)
 end)
