@@ -25,9 +25,13 @@ int ms_log_open(struct ms_fs *fs, const char *dir, const struct ms_log_config *c
     struct ms_log *fresh = ms_alloc_zero(sizeof *fresh);
     if (!fresh) return MS_E_MEMORY;
     fresh->fs = fs;
-    fresh->dir = dir;
     fresh->config = *config;
-    int rc = ms_log_recover(fresh, store, &dropped);
+    char path[MS_PATH_MAX];
+    int rc = ms_segment_path(path, dir, 1); /* MS_E_LIMIT now, and not when a segment is needed */
+    if (!rc) {
+        memcpy(fresh->dir, dir, strlen(dir) + 1);
+        rc = ms_log_recover(fresh, store, &dropped);
+    }
     if (rc) {
         ms_log_close(fresh);
         return rc;
@@ -245,8 +249,8 @@ bool ms_log_prepare_begin(struct ms_log *log, uint64_t largest, struct ms_prepar
         return false;
     }
     *job = (struct ms_prepare_job){.fs = log->fs, .number = log->next_number, .size = size};
-    if (ms_segment_path(job->path, log->dir, job->number) || strlen(log->dir) >= sizeof job->dir) return false;
-    memcpy(job->dir, log->dir, strlen(log->dir) + 1);
+    if (ms_segment_path(job->path, log->dir, job->number)) return false; /* can't be, see ms_log_open */
+    memcpy(job->dir, log->dir, sizeof job->dir);
     log->preparing = true;
     return true;
 }

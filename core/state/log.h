@@ -46,7 +46,7 @@ struct ms_log_config {
 struct ms_log; /* log.c */
 
 /* Recovers the log in dir: folds every group after store->applied into store (checking marks), finds the end, cleans what
- * follows. fs and dir must outlive the log. An empty dir gives an empty log that continues after store->applied.
+ * follows. fs must outlive the log; dir is copied. An empty dir gives an empty log that continues after store->applied.
  * MS_E_DAMAGED: the recovery rule; a log that starts after store->applied + 1 (a gap, both numbers named); a failed mark. A file
  * that can't be read (MS_E_IO), lack of memory and a group of a newer version (MS_E_VERSION) are never taken for the end of the log.
  * On failure records may have been folded into the store already. truncated (may be NULL) gets the number of bytes that were

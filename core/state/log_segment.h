@@ -89,7 +89,7 @@ int ms_window_segment(struct ms_window *window, struct ms_fs *fs, const char *di
 
 struct ms_log {
     struct ms_fs *fs;
-    const char *dir; /* borrowed */
+    char dir[MS_PATH_MAX];
     struct ms_log_config config;
     struct ms_segments segments;
     uint32_t active;      /* index of the segment that the next group goes to if it fits; segments behind it are blank. May be

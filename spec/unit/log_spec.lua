@@ -60,6 +60,15 @@ describe("a log", function()
         log:close()
     end)
 
+    it("of a directory whose path is too long for its segments is refused at once", function()
+        local disk = new_disk()
+        local _, rc, why = kit.open(disk, ("d"):rep(1010), kit.history())
+        assert.equal(C.MS_E_LIMIT, rc)
+        assert.truthy(why:find("path too long", 1, true), why)
+        _, rc = kit.open(disk, ("d"):rep(2000), kit.history())
+        assert.equal(C.MS_E_LIMIT, rc)
+    end)
+
     it("continues after the lsn that the store is at", function()
         local disk, history, store = new_disk(), kit.history(), kit.store()
         history:add { kit.define(1, "t"), kit.put("a", "1") }
