@@ -431,7 +431,8 @@ static bool still_ours(const struct ms_engine *e, uint64_t lsn, uint64_t epoch_i
 int ms_engine_reached(const struct ms_engine *e, uint64_t lsn, int level, uint64_t epoch_id)
 {
     if (!still_ours(e, lsn, epoch_id)) return ms_fail(MS_E_UNKNOWN, "lsn %llu: another history was adopted", (unsigned long long)lsn);
-    if (lsn > e->tail.head) return ms_fail(MS_E_INVALID, "lsn %llu is beyond the head %llu", (unsigned long long)lsn, (unsigned long long)e->tail.head);
+    if (lsn > e->tail.head)
+        return ms_fail(MS_E_INVALID, "lsn %llu is beyond the head %llu", (unsigned long long)lsn, (unsigned long long)e->tail.head);
     uint64_t reached = level <= MS_LEVEL_MEMORY ? e->tail.head
                        : level == MS_LEVEL_OS   ? e->written
                        : level == MS_LEVEL_DISK ? e->synced

@@ -1,7 +1,6 @@
 /* Frames come in here and go to the side that the link belongs to: the one leader that we follow, or a peer. */
 #include "inside.h"
 
-#include <stdlib.h>
 
 static bool known(uint8_t type)
 {
@@ -37,7 +36,7 @@ static void reply_status(struct ms_engine *e, uint64_t link)
     reply.code = (uint64_t)-rc;
     reply.text = ms_str(json ? json : ms_fail_message(rc));
     ms_engine_send(e, link, MS_FRAME_STATUS_REPLY, &reply);
-    free(json);
+    ms_free(json);
 }
 
 static void control_frame(struct ms_engine *e, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload)

@@ -45,7 +45,7 @@ int ms_render_line(struct ms_buf *text, json_t *object)
     if (!line) return ms_fail(MS_E_MEMORY, "out of memory for a line of JSON");
     ms_buf_add(text, line, strlen(line));
     ms_buf_add8(text, '\n');
-    free(line);
+    ms_free(line);
     return text->failed ? MS_E_MEMORY : 0;
 }
 

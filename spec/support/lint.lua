@@ -16,6 +16,9 @@ local DEADLY = { "assert", "abort", "exit", "_exit", "_Exit", "quick_exit", "pri
     "fprintf", "vfprintf", "fputs", "fputc", "perror", "psignal", "err", "errx", "warn", "warnx", "syslog" }
 local MEMORY = { "malloc", "calloc", "realloc", "free", "strdup", "strndup", "asprintf", "vasprintf", "alloca" }
 
+-- ms_free gives back texts that jansson has made: the one place where memory of others is freed.
+local EXEMPT = { ["core/node_read.c"] = { free = true } }
+
 local problems = 0
 
 local function report(path, number, text)
@@ -83,7 +86,8 @@ local function check_calls(path, lines, names, why)
             local from = line:find("%f[%w_]" .. name .. "%s*%(")
             -- ops->free(...), x.exit(...) and declarations of fields are other functions.
             local before = from and line:sub(1, from - 1) or ""
-            if from and not before:match("%->$") and not before:match("%.$") and not before:match("%*$") then
+            local exempt = EXEMPT[path] and EXEMPT[path][name]
+            if from and not exempt and not before:match("%->$") and not before:match("%.$") and not before:match("%*$") then
                 report(path, number, ("calls %s: %s"):format(name, why))
             end
         end
