@@ -40,14 +40,6 @@ static inline uint64_t spec_now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Processor time of this process so far, in milliseconds. */
-static inline uint64_t spec_cpu_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static inline uint32_t spec_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

@@ -170,6 +170,14 @@ static inline void turn(int ms)
     for (uint64_t end = spec_now_ms() + (uint64_t)ms; spec_now_ms() < end;) step();
 }
 
+/* A loop that has nothing to do turns once per tick; one that spins turns thousands of times. */
+static inline void check_idle(int ms)
+{
+    int turns = 0;
+    for (uint64_t end = spec_now_ms() + (uint64_t)ms; spec_now_ms() < end; turns++) step();
+    CHECK(turns <= ms / 2 + 50, "%d turns in %d ms", turns, ms);
+}
+
 #define UNTIL(condition) \
     do { \
         for (uint64_t limit_ = spec_now_ms() + LIMIT_MS; !(condition); step()) \

@@ -1,13 +1,16 @@
--- Makes tests out of a C program of spec/c that is a list of cases (spec/c/cases.h):
+-- C programs of spec/c that are lists of cases (spec/c/cases.h), as tests. Each case is one test, in a process of its own. The
+-- programs are built as the variant of the library that is tested.
 --
---     require "spec.support.program" ("a link", "link_cases", "link_faults")
---
--- Each case is one test, in a process of its own. The programs are built as the variant of the library that is tested.
+--     local program = require "spec.support.program"
+--     program.describe("a link", "link_cases", "link_faults")            -- all cases of both programs
+--     it("...", program.case("link_cases", "stopped_reader"))            -- one of them
 local busted = require "busted"
 local ms = require "spec.support.ms"
 local describe, it = busted.describe, busted.it
 
 local SECONDS = 60
+
+local program = {}
 
 local variant = ms.library:match("build/(%w+)/") or "release"
 
@@ -19,7 +22,16 @@ local function build(name)
     return path
 end
 
-return function(subject, ...)
+local function run(path, case)
+    local output, status = ms.sh(("timeout -k 5 %d %s %s"):format(SECONDS, path, case))
+    if status ~= 0 then error(("%s %s: exit status %d\n%s"):format(path, case, status, output), 0) end
+end
+
+function program.case(name, case)
+    return function() run(build(name), case) end
+end
+
+function program.describe(subject, ...)
     for _, name in ipairs { ... } do
         describe(subject .. " (" .. name .. ")", function()
             local path = build(name)
@@ -27,12 +39,11 @@ return function(subject, ...)
             local count = 0
             for case, sentence in list:gmatch("(%S+)\t([^\n]+)\n") do
                 count = count + 1
-                it(sentence, function()
-                    local output, status = ms.sh(("timeout -k 5 %d %s %s"):format(SECONDS, path, case))
-                    if status ~= 0 then error(("%s %s: exit status %d\n%s"):format(path, case, status, output), 0) end
-                end)
+                it(sentence, function() run(path, case) end)
             end
             if count == 0 then error(path .. " lists no cases: " .. list, 0) end
         end)
     end
 end
+
+return program

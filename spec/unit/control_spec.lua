@@ -1,2 +1,2 @@
 -- drive/control: the control socket and its client.
-require "spec.support.program" ("the control socket", "control_cases")
+require("spec.support.program").describe("the control socket", "control_cases")
