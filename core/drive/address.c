@@ -49,7 +49,8 @@ static int look_up(const char *host, uint16_t port, int flags, struct ms_address
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags}, *found;
     int rc = getaddrinfo(host, service, &hints, &found);
     if (rc != 0) return rc;
-    for (const struct addrinfo *info = found; info; info = info->ai_next) ms_address_add(list, info->ai_addr, info->ai_addrlen);
+    for (const struct addrinfo *info = found; info; info = info->ai_next)
+        ms_address_add(list, info->ai_addr, info->ai_addrlen);
     freeaddrinfo(found);
     return 0;
 }
@@ -128,8 +129,10 @@ void ms_address_text(const struct ms_address *address, char text[MS_ADDRESS_TEXT
     char host[64], port[8];
     int rc = getnameinfo((const struct sockaddr *)&address->sockaddr, address->size, host, sizeof host, port, sizeof port,
                          NI_NUMERICHOST | NI_NUMERICSERV);
-    if (rc != 0) (void)snprintf(text, MS_ADDRESS_TEXT, "unknown address");
-    else (void)snprintf(text, MS_ADDRESS_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    if (rc != 0)
+        (void)snprintf(text, MS_ADDRESS_TEXT, "unknown address");
+    else
+        (void)snprintf(text, MS_ADDRESS_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 int ms_address_allow(const struct ms_address *address, bool has_secret)

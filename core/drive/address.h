@@ -1,7 +1,8 @@
 /* Network addresses as people write them: "127.0.0.1:7000", "[::1]:7000", "broker-0.example:7000".
  *
- * The rule (promise of the public header): without a shared secret only loopback addresses are listened on or connected to. It is
- * checked on the numbers that a name stands for, not on the name. Pure functions, any thread; only ms_address_resolve may wait. */
+ * The rule (promise of the public header): without a shared secret only loopback addresses are listened on or connected to.
+ * It is checked on the numbers that a name stands for, not on the name. Pure functions, any thread; only ms_address_resolve
+ * may wait. */
 #ifndef MS_DRIVE_ADDRESS_H
 #define MS_DRIVE_ADDRESS_H
 
@@ -30,12 +31,12 @@ struct ms_address_list {
 /* Takes "HOST:PORT" or "[IPv6]:PORT" apart; host gets no brackets. MS_E_ADDRESS says what is wrong. */
 int ms_address_split(const char *text, char host[MS_HOST_SIZE], uint16_t *port);
 
-/* Fills the list if no look-up is needed, that is for numbers and for "localhost" (always 127.0.0.1 and ::1, as RFC 6761 wants
- * it). An empty list: the host is a name that has to be looked up. */
+/* Fills the list if no look-up is needed, that is for numbers and for "localhost" (always 127.0.0.1 and ::1, as RFC 6761
+ * wants it). An empty list: the host is a name that has to be looked up. */
 void ms_address_numeric(const char *host, uint16_t port, struct ms_address_list *list);
 
-/* The same with a look-up by the system's resolver, which may wait for a name server for many seconds: for listen addresses at
- * open only. MS_E_ADDRESS if the text is malformed or the name unknown. */
+/* The same with a look-up by the system's resolver, which may wait for a name server for many seconds: for listen addresses
+ * at open only. MS_E_ADDRESS if the text is malformed or the name unknown. */
 int ms_address_resolve(const char *text, struct ms_address_list *list);
 
 /* Appends a socket address if it is IPv4 or IPv6 and there is room. */

@@ -1,5 +1,5 @@
-/* See auth.h for the protocol. The secret is used in prove() only, and compared nowhere: what is compared, in constant time, is
- * the peer's proof. */
+/* See auth.h for the protocol. The secret is used in prove() only, and compared nowhere: what is compared, in constant time,
+ * is the peer's proof. */
 #include "auth.h"
 
 #include <errno.h>
@@ -48,12 +48,15 @@ void ms_auth_bye(int code, const char *text, struct ms_buf *frames)
     struct ms_buf payload;
     ms_buf_init(&payload);
     ms_message_encode(MS_FRAME_BYE, &message, &payload);
-    if (payload.failed) frames->failed = true;
-    else add_frame(frames, MS_FRAME_BYE, ms_buf_bytes(&payload));
+    if (payload.failed)
+        frames->failed = true;
+    else
+        add_frame(frames, MS_FRAME_BYE, ms_buf_bytes(&payload));
     ms_buf_close(&payload);
 }
 
-int ms_auth_init(struct ms_auth *auth, const char *secret, const char *cluster, bool is_client, const uint8_t nonce[MS_AUTH_NONCE])
+int ms_auth_init(struct ms_auth *auth, const char *secret, const char *cluster, bool is_client,
+                 const uint8_t nonce[MS_AUTH_NONCE])
 {
     *auth = (struct ms_auth){.secret = secret, .cluster = cluster, .is_client = is_client};
     int rc = ms_auth_check_secret(secret);
@@ -86,7 +89,7 @@ void ms_auth_greeting(const struct ms_auth *auth, struct ms_buf *frames)
     add_frame(frames, MS_FRAME_GREETING, ms_bytes(auth->own, auth->own_size));
 }
 
-/* ---- proofs ------------------------------------------------------------------------------------------------------------ */
+/* ---- proofs ----------------------------------------------------------------------------------------------------------- */
 
 static size_t add_greeting(uint8_t *to, const uint8_t *greeting, size_t size)
 {
@@ -102,8 +105,10 @@ static int prove(const struct ms_auth *auth, bool ours, uint8_t proof[MS_AUTH_PR
     size_t size = sizeof context - 1;
     memcpy(text, context, size);
     text[size++] = auth->is_client == ours ? 'C' : 'L';
-    size += ours ? add_greeting(text + size, auth->own, auth->own_size) : add_greeting(text + size, auth->peer, auth->peer_size);
-    size += ours ? add_greeting(text + size, auth->peer, auth->peer_size) : add_greeting(text + size, auth->own, auth->own_size);
+    size +=
+        ours ? add_greeting(text + size, auth->own, auth->own_size) : add_greeting(text + size, auth->peer, auth->peer_size);
+    size +=
+        ours ? add_greeting(text + size, auth->peer, auth->peer_size) : add_greeting(text + size, auth->own, auth->own_size);
     unsigned length = 0;
     if (!HMAC(EVP_sha256(), auth->secret, (int)strlen(auth->secret), text, size, proof, &length) || length != MS_AUTH_PROOF)
         return ms_fail(MS_E_MEMORY, "HMAC-SHA256 failed");
@@ -130,7 +135,7 @@ static int take_proof(struct ms_auth *auth, struct ms_bytes payload, struct ms_b
     return rc < 0 ? rc : MS_AUTH_DONE;
 }
 
-/* ---- greetings --------------------------------------------------------------------------------------------------------- */
+/* ---- greetings -------------------------------------------------------------------------------------------------------- */
 
 static int check_cluster(const struct ms_auth *auth, struct ms_bytes fields)
 {
@@ -138,7 +143,8 @@ static int check_cluster(const struct ms_auth *auth, struct ms_bytes fields)
     ms_message_init(&message);
     int rc = ms_message_decode(MS_FRAME_GREETING, fields, &message);
     if (rc == 0 && strcmp(message.cluster, auth->cluster) != 0)
-        rc = ms_fail(MS_E_CLUSTER, "one node is of cluster \"%s\", the other of cluster \"%s\"", auth->cluster, message.cluster);
+        rc = ms_fail(MS_E_CLUSTER, "one node is of cluster \"%s\", the other of cluster \"%s\"", auth->cluster,
+                     message.cluster);
     ms_message_close(&message);
     return rc;
 }
@@ -148,15 +154,16 @@ static int check_greeting(const struct ms_auth *auth, const uint8_t *at, size_t 
     if (size < MS_AUTH_GREETING_MIN || size > MS_AUTH_GREETING_MAX || memcmp(at, magic, sizeof magic) != 0)
         return ms_fail(MS_E_FORMAT, "no metasync at the other end");
     if (at[AT_NEWEST] < MS_AUTH_VERSION || at[AT_OLDEST] > MS_AUTH_VERSION)
-        return ms_fail(MS_E_VERSION, "one node speaks versions %u to %u of the handshake, the other version %d", at[AT_OLDEST],
-                       at[AT_NEWEST], MS_AUTH_VERSION);
+        return ms_fail(MS_E_VERSION, "one node speaks versions %u to %u of the handshake, the other version %d",
+                       at[AT_OLDEST], at[AT_NEWEST], MS_AUTH_VERSION);
     bool is_client = at[AT_FLAGS] & FLAG_CLIENT, has_secret = at[AT_FLAGS] & FLAG_SECRET;
     if (is_client == auth->is_client || memcmp(at + AT_NONCE, auth->own + AT_NONCE, MS_AUTH_NONCE) == 0)
         return ms_fail(MS_E_AUTH, "both ends of the link greet from the same side");
     int rc = check_cluster(auth, ms_bytes(at + MS_AUTH_GREETING_MIN, size - MS_AUTH_GREETING_MIN));
     if (rc < 0) return rc;
     if (has_secret == (auth->secret != NULL)) return 0;
-    return ms_fail(MS_E_AUTH, "the %s has a secret, the %s has none", has_secret == is_client ? "connecting node" : "listening node",
+    return ms_fail(MS_E_AUTH, "the %s has a secret, the %s has none",
+                   has_secret == is_client ? "connecting node" : "listening node",
                    has_secret == is_client ? "listening node" : "connecting node");
 }
 
@@ -173,7 +180,7 @@ static int take_greeting(struct ms_auth *auth, struct ms_bytes payload, struct m
     return rc < 0 ? rc : MS_AUTH_MORE;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------------ */
+/* ---- frames ----------------------------------------------------------------------------------------------------------- */
 
 static int take_bye(struct ms_bytes payload)
 {

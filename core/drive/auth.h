@@ -13,13 +13,14 @@
  *      +----------+----------+---------+-------+----+------------+
  *  newest, oldest: handshake versions that the sender speaks. flags: 1 = has a secret, 2 = is the client.
  *
- * PROOF payload: HMAC-SHA256(secret, "metasync-1" | side 'C' or 'L' of the sender | u32 size, own greeting | u32 size, peer's greeting).
- * Both nonces and the side are inside, so that a proof is good for one side of one link only: it can't be replayed or reflected.
- * Whole greetings are inside, so that nothing in them can be changed on the way.
+ * PROOF payload: HMAC-SHA256(secret, "metasync-1" | side 'C' or 'L' of the sender | u32 size, own greeting | u32 size,
+ * peer's greeting). Both nonces and the side are inside, so that a proof is good for one side of one link only: it can't be
+ * replayed or reflected. Whole greetings are inside, so that nothing in them can be changed on the way.
  *
- * Refused, with a BYE that tells the peer why: no metasync, no common version, another cluster (MS_E_CLUSTER), a secret on one
- * side only, a wrong proof, our own greeting come back (MS_E_AUTH). What the handshake does not give is secrecy or integrity of
- * what follows: who can change packets on the way can take over a link after it. That needs TLS, or a network one can trust. */
+ * Refused, with a BYE that tells the peer why: no metasync, no common version, another cluster (MS_E_CLUSTER), a secret on
+ * one side only, a wrong proof, our own greeting come back (MS_E_AUTH). What the handshake does not give is secrecy or
+ * integrity of what follows: who can change packets on the way can take over a link after it. That needs TLS, or a network
+ * one can trust. */
 #ifndef MS_DRIVE_AUTH_H
 #define MS_DRIVE_AUTH_H
 
@@ -40,7 +41,7 @@ enum {
 enum ms_auth_result { MS_AUTH_MORE = 0, MS_AUTH_DONE = 1 };
 
 struct ms_auth {
-    const char *secret; /* borrowed; NULL = none */
+    const char *secret;  /* borrowed; NULL = none */
     const char *cluster; /* borrowed */
     bool is_client, greeted, done, failed;
     size_t own_size, peer_size;
@@ -54,14 +55,15 @@ int ms_auth_check_secret(const char *secret);
 int ms_auth_nonce(uint8_t nonce[MS_AUTH_NONCE]);
 
 /* Secret (NULL = none) and cluster (at most 63 bytes) must outlive the machine. Errors: INVALID, MEMORY. Needs no close. */
-int ms_auth_init(struct ms_auth *auth, const char *secret, const char *cluster, bool is_client, const uint8_t nonce[MS_AUTH_NONCE]);
+int ms_auth_init(struct ms_auth *auth, const char *secret, const char *cluster, bool is_client,
+                 const uint8_t nonce[MS_AUTH_NONCE]);
 
 /* Appends our greeting as a whole frame: to be sent first, by both sides. */
 void ms_auth_greeting(const struct ms_auth *auth, struct ms_buf *frames);
 
-/* Takes a frame of the peer and appends what has to be sent in answer. DONE: both are who they say; nothing more comes through
- * here. A negative result is final: send the answer (a BYE), then close. A peer's BYE gives the code that it sent (AUTH if that
- * is none of ours) and its words. Whether the answer fitted is in frames->failed. */
+/* Takes a frame of the peer and appends what has to be sent in answer. DONE: both are who they say; nothing more comes
+ * through here. A negative result is final: send the answer (a BYE), then close. A peer's BYE gives the code that it sent
+ * (AUTH if that is none of ours) and its words. Whether the answer fitted is in frames->failed. */
 int ms_auth_frame(struct ms_auth *auth, uint8_t type, struct ms_bytes payload, struct ms_buf *frames);
 
 /* Appends a whole BYE frame with the code (negative MS_E_*) and the words: for whoever ends a link. */

@@ -1,5 +1,6 @@
-/* The server side of the control socket. The accepting thread is the only one that starts and joins the connections' threads, so
- * that no lock is needed: a connection's thread says `finished` as its last act, and its place is taken again at a later accept. */
+/* The server side of the control socket. The accepting thread is the only one that starts and joins the connections'
+ * threads, so that no lock is needed: a connection's thread says `finished` as its last act, and its place is taken again at
+ * a later accept. */
 #include "control.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ static void raise_signal(int fd)
     while (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno == EINTR) continue;
 }
 
-/* ---- replies --------------------------------------------------------------------------------------------------------------- */
+/* ---- replies ---------------------------------------------------------------------------------------------------------- */
 
 static const char *error_name(int code)
 {
@@ -94,8 +95,10 @@ static int answer(struct ms_control *control, struct ms_lines *lines, struct ms_
 {
     char *reply = NULL;
     int rc;
-    if (strlen(request.data) != request.size) rc = ms_fail(MS_E_FORMAT, "the request has a NUL byte");
-    else rc = control->handle(control->context, request.data, &reply);
+    if (strlen(request.data) != request.size)
+        rc = ms_fail(MS_E_FORMAT, "the request has a NUL byte");
+    else
+        rc = control->handle(control->context, request.data, &reply);
     if (rc < 0) {
         ms_free(reply);
         reply = error_reply(rc, ms_fail_message(rc));
@@ -103,7 +106,7 @@ static int answer(struct ms_control *control, struct ms_lines *lines, struct ms_
     return send_reply(lines, reply);
 }
 
-/* ---- connections ----------------------------------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------------------------------ */
 
 static void *serve(void *context)
 {
@@ -183,26 +186,31 @@ static void *accept_all(void *context)
         wait_ms = -1;
         if (fds[0].revents) return NULL;
         int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) take(control, fd);
-        else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) wait_ms = ACCEPT_PAUSE_MS; /* out of descriptors */
+        if (fd >= 0)
+            take(control, fd);
+        else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            wait_ms = ACCEPT_PAUSE_MS; /* out of descriptors */
     }
 }
 
-/* ---- the socket file ------------------------------------------------------------------------------------------------------- */
+/* ---- the socket file -------------------------------------------------------------------------------------------------- */
 
 /* Removes a socket file that nobody listens on. */
 static int remove_stale(const struct sockaddr_un *address)
 {
     struct stat status;
-    if (lstat(address->sun_path, &status)) return errno == ENOENT ? 0 : ms_fail(MS_E_IO, "%s: %s", address->sun_path, strerror(errno));
-    if (!S_ISSOCK(status.st_mode)) return ms_fail(MS_E_INVALID, "%s: something else than a socket is there", address->sun_path);
+    if (lstat(address->sun_path, &status))
+        return errno == ENOENT ? 0 : ms_fail(MS_E_IO, "%s: %s", address->sun_path, strerror(errno));
+    if (!S_ISSOCK(status.st_mode))
+        return ms_fail(MS_E_INVALID, "%s: something else than a socket is there", address->sun_path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return ms_fail(MS_E_IO, "socket: %s", strerror(errno));
     int err = connect(fd, (const struct sockaddr *)address, sizeof *address) ? errno : 0;
     (void)close(fd);
     if (err == 0 || err == EAGAIN) return ms_fail(MS_E_LOCKED, "%s: somebody listens there", address->sun_path);
     if (err != ECONNREFUSED) return ms_fail(MS_E_IO, "%s: %s", address->sun_path, strerror(err));
-    if (unlink(address->sun_path) && errno != ENOENT) return ms_fail(MS_E_IO, "remove %s: %s", address->sun_path, strerror(errno));
+    if (unlink(address->sun_path) && errno != ENOENT)
+        return ms_fail(MS_E_IO, "remove %s: %s", address->sun_path, strerror(errno));
     return 0;
 }
 
@@ -218,7 +226,7 @@ static int bind_path(struct ms_control *control)
     }
     if (err == ENOENT || err == ENOTDIR) return ms_fail(MS_E_NOT_FOUND, "%s: its directory does not exist", path);
     if (err) return ms_fail(MS_E_IO, "bind %s: %s", path, strerror(err));
-    /* Nobody can connect before listen, so that there is no moment with a wider mode; a umask would be the whole process's. */
+    /* Nobody can connect before listen: there is no moment with a wider mode. A umask would be the whole process's. */
     struct stat status;
     if (chmod(path, S_IRUSR | S_IWUSR) || lstat(path, &status) || listen(control->listen_fd, MS_CONTROL_CONNECTIONS))
         return ms_fail(MS_E_IO, "%s: %s", path, strerror(errno));
@@ -234,7 +242,7 @@ static void remove_own(const struct ms_control *control)
     if (status.st_dev == control->device && status.st_ino == control->inode) (void)unlink(control->address.sun_path);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
 
 static int start(struct ms_control *control)
 {
@@ -263,8 +271,10 @@ int ms_control_start(const char *path, ms_control_handler handle, void *context,
     else
         memcpy(made->address.sun_path, path, size);
     if (rc == 0) rc = start(made);
-    if (rc < 0) ms_control_stop(made);
-    else *control = made;
+    if (rc < 0)
+        ms_control_stop(made);
+    else
+        *control = made;
     return rc;
 }
 

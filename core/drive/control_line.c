@@ -1,5 +1,5 @@
-/* See control_line.h. Every wait is a poll on two descriptors, the socket and the one that says stop; the calls on the socket
- * themselves never block. */
+/* See control_line.h. Every wait is a poll on two descriptors, the socket and the one that says stop; the calls on the
+ * socket themselves never block. */
 #include "control_line.h"
 
 #include <errno.h>
@@ -83,8 +83,7 @@ int ms_lines_read(struct ms_lines *lines, struct ms_bytes *line)
         uint8_t *end = fresh ? memchr(lines->in.data + lines->searched, '\n', fresh) : NULL;
         lines->searched = lines->in.size;
         size_t size = end ? (size_t)(end - lines->in.data) : lines->in.size;
-        if (size >= MS_CONTROL_LINE_MAX)
-            return ms_fail(MS_E_LIMIT, "a line of more than %d bytes", MS_CONTROL_LINE_MAX);
+        if (size >= MS_CONTROL_LINE_MAX) return ms_fail(MS_E_LIMIT, "a line of more than %d bytes", MS_CONTROL_LINE_MAX);
         if (end) {
             *end = '\0';
             *line = ms_bytes(lines->in.data, size);

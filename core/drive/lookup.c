@@ -1,5 +1,5 @@
-/* See lookup.h. libevent may call back from inside evdns_getaddrinfo, and its resolver may not be freed from its own callback;
- * so the answer is kept, and a timer of zero length ends the look-up in the next turn of the loop. */
+/* See lookup.h. libevent may call back from inside evdns_getaddrinfo, and its resolver may not be freed from its own
+ * callback; so the answer is kept, and a timer of zero length ends the look-up in the next turn of the loop. */
 #include "lookup.h"
 
 #include <event2/dns.h>
@@ -34,10 +34,14 @@ static void finish(evutil_socket_t fd, short what, void *context)
     evdns_base_free(lookup->dns, 0);
     ms_list_remove(&lookup->node);
     int rc = 0;
-    if (lookup->err == EVUTIL_EAI_MEMORY) rc = ms_fail(MS_E_MEMORY, "look up \"%s\": out of memory", lookup->host);
-    else if (lookup->err == EVUTIL_EAI_AGAIN) rc = ms_fail(MS_E_TIMEOUT, "look up \"%s\": no name server answers", lookup->host);
-    else if (lookup->err) rc = ms_fail(MS_E_ADDRESS, "look up \"%s\": %s", lookup->host, evutil_gai_strerror(lookup->err));
-    else if (!lookup->list.count) rc = ms_fail(MS_E_ADDRESS, "look up \"%s\": the name has no address", lookup->host);
+    if (lookup->err == EVUTIL_EAI_MEMORY)
+        rc = ms_fail(MS_E_MEMORY, "look up \"%s\": out of memory", lookup->host);
+    else if (lookup->err == EVUTIL_EAI_AGAIN)
+        rc = ms_fail(MS_E_TIMEOUT, "look up \"%s\": no name server answers", lookup->host);
+    else if (lookup->err)
+        rc = ms_fail(MS_E_ADDRESS, "look up \"%s\": %s", lookup->host, evutil_gai_strerror(lookup->err));
+    else if (!lookup->list.count)
+        rc = ms_fail(MS_E_ADDRESS, "look up \"%s\": the name has no address", lookup->host);
     if (lookup->done) lookup->done(lookup->context, rc, &lookup->list);
     ms_release(lookup);
 }

@@ -20,7 +20,8 @@ struct ms_lookup_question {
     const char *host;        /* copied */
     uint16_t port;           /* of the addresses in the answer */
     const char *resolv_conf; /* NULL = "/etc/resolv.conf"; copied */
-    struct ms_list *pending; /* the look-up is an element of this list until everything of it is cleaned up; whoever frees the
+    struct ms_list
+        *pending; /* the look-up is an element of this list until everything of it is cleaned up; whoever frees the
                                 list's head takes the elements out before */
     ms_lookup_fn done;
     void *context;

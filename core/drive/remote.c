@@ -1,5 +1,5 @@
-/* ms_remote_status: the status of another node, for tools that have no node of their own. A loop for one link, on the caller's
- * thread. */
+/* ms_remote_status: the status of another node, for tools that have no node of their own. A loop for one link, on the
+ * caller's thread. */
 #include <event2/event.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -69,7 +69,8 @@ static void frame(void *context, uint64_t link, uint8_t type, uint8_t flags, str
     if (rc < 0) {
         end(remote, rc, ms_fail_message(rc));
     } else if (type == MS_FRAME_BYE) {
-        (void)ms_fail(MS_E_IO, "refused by the peer: %.*s", (int)message.text.size, message.text.data ? (const char *)message.text.data : "");
+        (void)ms_fail(MS_E_IO, "refused by the peer: %.*s", (int)message.text.size,
+                      message.text.data ? (const char *)message.text.data : "");
         end(remote, MS_E_IO, ms_fail_message(MS_E_IO));
     } else {
         take_reply(remote, message.text);

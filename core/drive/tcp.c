@@ -14,12 +14,12 @@ enum {
     HANDSHAKE_MS = 5000,
     LINGER_MS = 2000,
     LINKS_MAX = 64,
-    ACCEPTS = 16,     /* connections taken in one turn */
+    ACCEPTS = 16, /* connections taken in one turn */
     BACKLOG = 128,
     RELIEF_US = 100000, /* pause of the listener when the system is out of descriptors or memory */
 };
 
-/* ---- the turn ------------------------------------------------------------------------------------------------------------ */
+/* ---- the turn --------------------------------------------------------------------------------------------------------- */
 
 void ms_tcp_schedule(struct ms_tcp_link *link)
 {
@@ -81,7 +81,7 @@ static void work(evutil_socket_t fd, short what, void *context)
     ms_tcp_flush(context);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
 
 int ms_tcp_new(const struct ms_tcp_config *config, struct ms_tcp **tcp)
 {
@@ -167,8 +167,8 @@ size_t ms_tcp_count(const struct ms_tcp *tcp, int state, bool outgoing)
     return count;
 }
 
-void ms_tcp_each(const struct ms_tcp *tcp, void (*fn)(void *context, uint64_t link, bool outgoing, const char *address, size_t unsent),
-                 void *context)
+void ms_tcp_each(const struct ms_tcp *tcp,
+                 void (*fn)(void *context, uint64_t link, bool outgoing, const char *address, size_t unsent), void *context)
 {
     for (const struct ms_list *node = tcp->links.next; node != &tcp->links; node = node->next) {
         const struct ms_tcp_link *link = ms_list_entry(node, struct ms_tcp_link, node);
@@ -176,7 +176,7 @@ void ms_tcp_each(const struct ms_tcp *tcp, void (*fn)(void *context, uint64_t li
     }
 }
 
-/* ---- links --------------------------------------------------------------------------------------------------------------- */
+/* ---- links ------------------------------------------------------------------------------------------------------------ */
 
 /* Links are few; a search is cheaper than an index. */
 struct ms_tcp_link *ms_tcp_find(const struct ms_tcp *tcp, uint64_t id)
@@ -229,7 +229,7 @@ void ms_tcp_pause(struct ms_tcp *tcp, uint64_t id, bool paused)
     }
 }
 
-/* ---- the listener -------------------------------------------------------------------------------------------------------- */
+/* ---- the listener ----------------------------------------------------------------------------------------------------- */
 
 /* Idle connections may not lock others out: the one that has been shaking hands for longest makes room. */
 static void evict_oldest(struct ms_tcp *tcp)

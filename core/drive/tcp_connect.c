@@ -1,5 +1,5 @@
-/* How an outgoing link comes by its socket: the name is looked up, then its addresses are tried one after the other, each with its
- * share of the time that is left. Addresses that the loopback rule forbids are passed over. */
+/* How an outgoing link comes by its socket: the name is looked up, then its addresses are tried one after the other, each
+ * with its share of the time that is left. Addresses that the loopback rule forbids are passed over. */
 #include "tcp_link.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 struct ms_tcp_attempt {
     struct ms_lookup *lookup; /* under way, or NULL */
     struct ms_address_list list;
-    size_t next; /* address to try next */
+    size_t next;                  /* address to try next */
     char text[MS_HOST_SIZE + 16]; /* as it was given */
 };
 
@@ -47,8 +47,9 @@ static bool is_self(int fd)
 {
     struct sockaddr_storage own = {0}, peer = {0};
     socklen_t own_size = sizeof own, peer_size = sizeof peer;
-    return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 && getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 &&
-           own_size == peer_size && memcmp(&own, &peer, own_size) == 0;
+    return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 && own_size == peer_size &&
+           memcmp(&own, &peer, own_size) == 0;
 }
 
 /* 0: under way or connected; `writable` will say. */
@@ -90,8 +91,10 @@ static void looked_up(void *context, int rc, const struct ms_address_list *list)
     struct ms_tcp_link *link = context;
     link->attempt->lookup = NULL;
     link->attempt->list = *list;
-    if (rc < 0) ms_tcp_link_fail(link, rc, false);
-    else try_next(link, 0);
+    if (rc < 0)
+        ms_tcp_link_fail(link, rc, false);
+    else
+        try_next(link, 0);
 }
 
 void ms_tcp_attempt_start(struct ms_tcp_link *link)
@@ -103,16 +106,22 @@ void ms_tcp_attempt_start(struct ms_tcp_link *link)
     if (rc == 0 && port == 0) rc = ms_fail(MS_E_ADDRESS, "address \"%s\": port 0 can't be connected to", attempt->text);
     if (rc == 0) ms_address_numeric(host, port, &attempt->list);
     if (rc == 0 && attempt->list.count == 0) {
-        struct ms_lookup_question question = {.base = link->tcp->base, .host = host, .port = port,
-                                              .pending = &link->tcp->lookups, .done = looked_up, .context = link};
+        struct ms_lookup_question question = {.base = link->tcp->base,
+                                              .host = host,
+                                              .port = port,
+                                              .pending = &link->tcp->lookups,
+                                              .done = looked_up,
+                                              .context = link};
         rc = ms_lookup_start(&question, &attempt->lookup);
         if (rc == 0) {
             ms_tcp_link_timer(link, time_left(link));
             return;
         }
     }
-    if (rc < 0) ms_tcp_link_fail(link, rc, false);
-    else try_next(link, 0);
+    if (rc < 0)
+        ms_tcp_link_fail(link, rc, false);
+    else
+        try_next(link, 0);
 }
 
 void ms_tcp_attempt_writable(struct ms_tcp_link *link)

@@ -72,8 +72,10 @@ static void writable(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     struct ms_tcp_link *link = context;
-    if (link->state == MS_TCP_CONNECTING) ms_tcp_attempt_writable(link);
-    else ms_tcp_link_flush(link);
+    if (link->state == MS_TCP_CONNECTING)
+        ms_tcp_attempt_writable(link);
+    else
+        ms_tcp_link_flush(link);
 }
 
 void ms_tcp_link_attach(struct ms_tcp_link *link, int fd)
@@ -125,8 +127,10 @@ void ms_tcp_link_greet(struct ms_tcp_link *link)
     ms_tcp_link_timer(link, link->deadline > now ? link->deadline - now : 0);
     int rc = start_auth(link);
     if (rc == 0 && event_add(&link->readable, NULL)) rc = ms_fail(MS_E_MEMORY, "no memory to watch a socket");
-    if (rc < 0) ms_tcp_link_fail(link, rc, false);
-    else ms_tcp_schedule(link);
+    if (rc < 0)
+        ms_tcp_link_fail(link, rc, false);
+    else
+        ms_tcp_schedule(link);
 }
 
 void ms_tcp_link_die(struct ms_tcp_link *link)
@@ -150,7 +154,7 @@ void ms_tcp_link_close(struct ms_tcp_link *link)
     }
     link->state = MS_TCP_CLOSING;
     ms_tcp_link_timer(link, (uint64_t)link->tcp->linger_ms * 1000);
-    /* Reading goes on, for the peer's end: closing with unread bytes would reset the link and take our last frames with it. */
+    /* Reading goes on, for the peer's end: closing with unread bytes would reset the link and lose our last frames. */
     (void)event_add(&link->readable, NULL);
     ms_tcp_schedule(link);
 }
@@ -173,11 +177,15 @@ void ms_tcp_link_fail(struct ms_tcp_link *link, int err, bool polite)
     char why[MS_ERROR_SIZE];
     (void)snprintf(why, sizeof why, "%s", ms_fail_message(err));
     bool known = link->outgoing || link->state == MS_TCP_UP;
-    if (polite) ms_tcp_link_close(link);
-    else ms_tcp_link_die(link);
+    if (polite)
+        ms_tcp_link_close(link);
+    else
+        ms_tcp_link_die(link);
     struct ms_tcp *tcp = link->tcp;
     tcp->reporting++;
-    if (known) tcp->events->down(tcp->context, link->id, err, why);
-    else if (tcp->events->refused) tcp->events->refused(tcp->context, err, link->address, why);
+    if (known)
+        tcp->events->down(tcp->context, link->id, err, why);
+    else if (tcp->events->refused)
+        tcp->events->refused(tcp->context, err, link->address, why);
     tcp->reporting--;
 }

@@ -1,5 +1,6 @@
 /* Inside of tcp: what its files share. tcp.c has the owner's functions, the listener and the turn; tcp_link.c the life of a
- * link; tcp_read.c bytes in, handshake, frames; tcp_write.c frames out; tcp_connect.c how an outgoing link comes by its socket.
+ * link; tcp_read.c bytes in, handshake, frames; tcp_write.c frames out; tcp_connect.c how an outgoing link comes by its
+ * socket.
  *
  *      CONNECTING ──> SHAKING ──> UP ──> CLOSING ──> DEAD
  *           └────────────┴─────────┴──────────────────^
@@ -77,13 +78,13 @@ struct ms_tcp_link {
     char address[MS_ADDRESS_TEXT];
 };
 
-/* ---- tcp.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- tcp.c ------------------------------------------------------------------------------------------------------------ */
 
 void ms_tcp_schedule(struct ms_tcp_link *link); /* have its turn at the end of this turn of the loop */
 struct ms_tcp_link *ms_tcp_find(const struct ms_tcp *tcp, uint64_t id); /* one that has not ended for the owner; NULL */
 size_t ms_tcp_count(const struct ms_tcp *tcp, int state, bool outgoing);
 
-/* ---- tcp_link.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- tcp_link.c ------------------------------------------------------------------------------------------------------- */
 
 struct ms_tcp_link *ms_tcp_link_new(struct ms_tcp *tcp, bool outgoing); /* NULL = MS_E_MEMORY */
 void ms_tcp_link_free(struct ms_tcp_link *link);
@@ -91,24 +92,24 @@ void ms_tcp_link_attach(struct ms_tcp_link *link, int fd); /* takes the socket *
 void ms_tcp_link_detach(struct ms_tcp_link *link);         /* closes it */
 void ms_tcp_link_greet(struct ms_tcp_link *link);          /* the socket is connected: SHAKING */
 void ms_tcp_link_timer(struct ms_tcp_link *link, uint64_t us);
-void ms_tcp_link_close(struct ms_tcp_link *link);          /* sends what waits, then dies; no more events */
+void ms_tcp_link_close(struct ms_tcp_link *link); /* sends what waits, then dies; no more events */
 void ms_tcp_link_die(struct ms_tcp_link *link);
-void ms_tcp_link_bye(struct ms_tcp_link *link, int err);   /* appends a BYE with the message of this thread's last failure */
+void ms_tcp_link_bye(struct ms_tcp_link *link, int err); /* appends a BYE with the message of this thread's last failure */
 
-/* The end of a link that the owner has to hear of, with the message of this thread's last failure. polite: what waits to be sent
- * (a BYE) goes out first. */
+/* The end of a link that the owner has to hear of, with the message of this thread's last failure. polite: what waits to be
+ * sent (a BYE) goes out first. */
 void ms_tcp_link_fail(struct ms_tcp_link *link, int err, bool polite);
 
-/* ---- tcp_read.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- tcp_read.c ------------------------------------------------------------------------------------------------------- */
 
 void ms_tcp_link_readable(struct ms_tcp_link *link);
 void ms_tcp_link_frames(struct ms_tcp_link *link); /* reports the whole frames that are in the buffer */
 
-/* ---- tcp_write.c --------------------------------------------------------------------------------------------------------- */
+/* ---- tcp_write.c ------------------------------------------------------------------------------------------------------ */
 
 void ms_tcp_link_flush(struct ms_tcp_link *link); /* sends what the socket takes; reports `drained` */
 
-/* ---- tcp_connect.c ------------------------------------------------------------------------------------------------------- */
+/* ---- tcp_connect.c ---------------------------------------------------------------------------------------------------- */
 
 int ms_tcp_attempt_new(struct ms_tcp_link *link, const char *address); /* MS_E_MEMORY */
 void ms_tcp_attempt_free(struct ms_tcp_link *link);

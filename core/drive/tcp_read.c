@@ -1,6 +1,7 @@
-/* Bytes in. Each link has one flat buffer, so that a frame is always in one piece without being moved: a read fills it, whole frames
- * are reported where they stand, and the piece of a frame that is left is moved to the front once per read. The buffer starts small,
- * doubles while reads fill it, up to READ_MAX, and beyond that only for a frame that is larger, as it arrives. */
+/* Bytes in. Each link has one flat buffer, so that a frame is always in one piece without being moved: a read fills it,
+ * whole frames are reported where they stand, and the piece of a frame that is left is moved to the front once per read. The
+ * buffer starts small, doubles while reads fill it, up to READ_MAX, and beyond that only for a frame that is larger, as it
+ * arrives. */
 #include "tcp_link.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static int make_room(struct ms_tcp_link *link)
     return 0;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------------------------------------- */
 
 static void become_up(struct ms_tcp_link *link)
 {
@@ -78,9 +79,12 @@ static void handshake_frame(struct ms_tcp_link *link, const struct ms_frame *fra
     bool lost = frames.failed || (frames.size && evbuffer_add(link->out, frames.data, frames.size));
     ms_buf_close(&frames);
     ms_tcp_schedule(link);
-    if (rc < 0) ms_tcp_link_fail(link, rc, true);
-    else if (lost) ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory for the handshake"), false);
-    else if (rc == MS_AUTH_DONE) become_up(link);
+    if (rc < 0)
+        ms_tcp_link_fail(link, rc, true);
+    else if (lost)
+        ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory for the handshake"), false);
+    else if (rc == MS_AUTH_DONE)
+        become_up(link);
 }
 
 /* 1: a frame was there and is dealt with. 0: more bytes are needed. Negative: these are no frames. */
@@ -127,7 +131,7 @@ void ms_tcp_link_frames(struct ms_tcp_link *link)
     ms_tcp_link_fail(link, rc, true);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------------------------------------- */
 
 /* What comes after our own end is of no interest, but has to be taken: see ms_tcp_link_close. */
 static void discard(struct ms_tcp_link *link)
@@ -157,7 +161,9 @@ void ms_tcp_link_readable(struct ms_tcp_link *link)
         link->in.filled = (size_t)got == room;
         ms_tcp_link_frames(link);
     } else if (got == 0) {
-        ms_tcp_link_fail(link, ms_fail(MS_E_IO, "%s closed the link%s", link->address, waiting(link) ? " within a frame" : ""), false);
+        ms_tcp_link_fail(link,
+                         ms_fail(MS_E_IO, "%s closed the link%s", link->address, waiting(link) ? " within a frame" : ""),
+                         false);
     } else if (errno != EAGAIN && errno != EINTR) {
         ms_tcp_link_fail(link, ms_fail(MS_E_IO, "receive from %s: %s", link->address, strerror(errno)), false);
     }

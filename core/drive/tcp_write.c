@@ -31,14 +31,16 @@ static int add_block(struct evbuffer *out, struct ms_block *block)
     return -1;
 }
 
-void ms_tcp_send(struct ms_tcp *tcp, uint64_t id, uint8_t type, uint8_t flags, struct ms_bytes payload, struct ms_block *block)
+void ms_tcp_send(struct ms_tcp *tcp, uint64_t id, uint8_t type, uint8_t flags, struct ms_bytes payload,
+                 struct ms_block *block)
 {
     struct ms_tcp_link *link = ms_tcp_find(tcp, id);
     if (!link || link->state != MS_TCP_UP || link->err || link->write_failed) return;
     uint8_t header[MS_FRAME_HEADER];
     ms_frame_header(header, type, flags, payload, block ? block->size : 0);
     bool lost = evbuffer_add(link->out, header, sizeof header) ||
-                (payload.size && evbuffer_add(link->out, payload.data, payload.size)) || (block && add_block(link->out, block));
+                (payload.size && evbuffer_add(link->out, payload.data, payload.size)) ||
+                (block && add_block(link->out, block));
     if (lost) link->err = MS_E_MEMORY; /* the stream has a hole: nothing can follow */
     ms_tcp_schedule(link);
 }
@@ -93,7 +95,8 @@ void ms_tcp_link_flush(struct ms_tcp_link *link)
     }
     size_t unsent = evbuffer_get_length(link->out);
     if (unsent) {
-        if (event_add(&link->writable, NULL)) ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory to watch a socket"), false);
+        if (event_add(&link->writable, NULL))
+            ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory to watch a socket"), false);
     } else if (link->state == MS_TCP_CLOSING && !link->shut) {
         link->shut = true;
         if (shutdown(link->fd, SHUT_WR)) ms_tcp_link_die(link);

@@ -1,9 +1,10 @@
-/* The frame codec: pure functions from bytes to structs and back. Control payloads are lists of tagged fields; one table below
- * says which member of struct ms_message a tag stands for. Tags are part of the wire format: add new ones, never reuse one.
+/* The frame codec: pure functions from bytes to structs and back. Control payloads are lists of tagged fields; one table
+ * below says which member of struct ms_message a tag stands for. Tags are part of the wire format: add new ones, never reuse
+ * one.
  *
  * A field may stand in any message; the ones that a type uses are named in struct ms_message. What comes from a peer and is
- * shown to people (names, the text of a BYE) is printable UTF-8 on both sides: encoding replaces other bytes by '?', decoding
- * refuses them, so that no peer can forge log lines or break the JSON of a status. */
+ * shown to people (names, the text of a BYE) is printable UTF-8 on both sides: encoding replaces other bytes by '?',
+ * decoding refuses them, so that no peer can forge log lines or break the JSON of a status. */
 #include "frame.h"
 
 #include "../base/error.h"
@@ -16,19 +17,20 @@ struct field {
     uint16_t offset;
 };
 
+/* clang-format off */
 #define FIELD(tag, kind, member) {tag, kind, (uint16_t)offsetof(struct ms_message, member)}
+/* clang-format on */
 
 static const struct field fields[] = {
-    FIELD(1, NUMBER, node_id),   FIELD(2, NUMBER, boot_id),  FIELD(3, NUMBER, features),      FIELD(4, NUMBER, policy_hash),
-    FIELD(5, NUMBER, purpose),   FIELD(6, NUMBER, role),     FIELD(7, NAME, cluster),         FIELD(8, NAME, name),
-    FIELD(9, NUMBER, first),     FIELD(10, NUMBER, position), FIELD(11, LINEAGE, lineage),
+    FIELD(1, NUMBER, node_id), FIELD(2, NUMBER, boot_id),   FIELD(3, NUMBER, features),  FIELD(4, NUMBER, policy_hash),
+    FIELD(5, NUMBER, purpose), FIELD(6, NUMBER, role),      FIELD(7, NAME, cluster),     FIELD(8, NAME, name),
+    FIELD(9, NUMBER, first),   FIELD(10, NUMBER, position), FIELD(11, LINEAGE, lineage),
 
-    FIELD(16, NUMBER, kind),     FIELD(17, NUMBER, common),  FIELD(18, NUMBER, extra),        FIELD(19, NUMBER, allowed),
-    FIELD(24, NUMBER, mode),     FIELD(25, NUMBER, from),    FIELD(26, NUMBER, snapshot),
-    FIELD(28, NUMBER, size),     FIELD(29, NUMBER, end),
-    FIELD(32, NUMBER, durable),  FIELD(33, NUMBER, applied), FIELD(34, NUMBER, host_applied),
-    FIELD(40, NUMBER, head),     FIELD(41, NUMBER, time_us), FIELD(42, NUMBER, in_sync),
-    FIELD(48, NUMBER, code),     FIELD(49, TEXT, text),
+    FIELD(16, NUMBER, kind),   FIELD(17, NUMBER, common),   FIELD(18, NUMBER, extra),    FIELD(19, NUMBER, allowed),
+    FIELD(24, NUMBER, mode),   FIELD(25, NUMBER, from),     FIELD(26, NUMBER, snapshot), FIELD(28, NUMBER, size),
+    FIELD(29, NUMBER, end),    FIELD(32, NUMBER, durable),  FIELD(33, NUMBER, applied),  FIELD(34, NUMBER, host_applied),
+    FIELD(40, NUMBER, head),   FIELD(41, NUMBER, time_us),  FIELD(42, NUMBER, in_sync),  FIELD(48, NUMBER, code),
+    FIELD(49, TEXT, text),
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0], NAME_SIZE = sizeof((struct ms_message *)0)->name };
@@ -71,7 +73,8 @@ int ms_frame_open(const uint8_t header[MS_FRAME_HEADER], size_t bulk_max, struct
         return ms_fail(MS_E_FORMAT, "%s frame: wrong header hash", ms_frame_name(frame->type));
     size_t limit = bulk ? bulk_max : MS_FRAME_CONTROL_MAX;
     if (frame->size > limit)
-        return ms_fail(MS_E_LIMIT, "%s frame of %u bytes, at most %zu are allowed", ms_frame_name(frame->type), frame->size, limit);
+        return ms_fail(MS_E_LIMIT, "%s frame of %u bytes, at most %zu are allowed", ms_frame_name(frame->type), frame->size,
+                       limit);
     return 0;
 }
 
@@ -85,19 +88,26 @@ int ms_frame_check(const uint8_t header[MS_FRAME_HEADER], const struct ms_frame 
 const char *ms_frame_name(uint8_t type)
 {
     static const char *const names[] = {
-        [MS_FRAME_GREETING] = "greeting", [MS_FRAME_PROOF] = "proof",
-        [MS_FRAME_HELLO] = "hello",       [MS_FRAME_VERDICT] = "verdict",
-        [MS_FRAME_START] = "start",       [MS_FRAME_GROUP] = "group",
-        [MS_FRAME_ACK] = "ack",           [MS_FRAME_SNAPSHOT_BEGIN] = "snapshot_begin",
-        [MS_FRAME_BYE] = "bye",           [MS_FRAME_SNAPSHOT_DATA] = "snapshot_data",
-        [MS_FRAME_HEARTBEAT] = "heartbeat", [MS_FRAME_SNAPSHOT_END] = "snapshot_end",
-        [MS_FRAME_STATUS_REQUEST] = "status_request", [MS_FRAME_STATUS_REPLY] = "status_reply",
+        [MS_FRAME_GREETING] = "greeting",
+        [MS_FRAME_PROOF] = "proof",
+        [MS_FRAME_HELLO] = "hello",
+        [MS_FRAME_VERDICT] = "verdict",
+        [MS_FRAME_START] = "start",
+        [MS_FRAME_GROUP] = "group",
+        [MS_FRAME_ACK] = "ack",
+        [MS_FRAME_SNAPSHOT_BEGIN] = "snapshot_begin",
+        [MS_FRAME_BYE] = "bye",
+        [MS_FRAME_SNAPSHOT_DATA] = "snapshot_data",
+        [MS_FRAME_HEARTBEAT] = "heartbeat",
+        [MS_FRAME_SNAPSHOT_END] = "snapshot_end",
+        [MS_FRAME_STATUS_REQUEST] = "status_request",
+        [MS_FRAME_STATUS_REPLY] = "status_reply",
     };
     if (type < sizeof names / sizeof names[0] && names[type]) return names[type];
     return "unknown";
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------------------------------- */
 
 /* Size of the printable UTF-8 character at `at`, 0 if there is none: control bytes, overlong forms, surrogates. */
 static size_t character(const uint8_t *at, size_t left)
@@ -135,15 +145,17 @@ static void add_printable(struct ms_buf *payload, struct ms_bytes text)
     }
 }
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------------- */
+/* ---- encoding --------------------------------------------------------------------------------------------------------- */
 
 static void add_field(struct ms_buf *payload, uint8_t tag, struct ms_bytes bytes, bool clean)
 {
     if (bytes.size == 0) return;
     ms_buf_add8(payload, tag);
     ms_buf_add_varint(payload, bytes.size);
-    if (clean) add_printable(payload, bytes);
-    else ms_buf_add(payload, bytes.data, bytes.size);
+    if (clean)
+        add_printable(payload, bytes);
+    else
+        ms_buf_add(payload, bytes.data, bytes.size);
 }
 
 static void add_number(struct ms_buf *payload, uint8_t tag, uint64_t number)
@@ -159,8 +171,10 @@ static void add_lineage(struct ms_buf *payload, uint8_t tag, const struct ms_lin
     struct ms_buf bytes;
     ms_buf_init(&bytes);
     ms_lineage_encode(lineage, &bytes);
-    if (bytes.failed) payload->failed = true;
-    else add_field(payload, tag, ms_buf_bytes(&bytes), false);
+    if (bytes.failed)
+        payload->failed = true;
+    else
+        add_field(payload, tag, ms_buf_bytes(&bytes), false);
     ms_buf_close(&bytes);
 }
 
@@ -194,7 +208,7 @@ void ms_message_encode(uint8_t type, const struct ms_message *message, struct ms
     }
 }
 
-/* ---- decoding ------------------------------------------------------------------------------------------------------------- */
+/* ---- decoding --------------------------------------------------------------------------------------------------------- */
 
 static const struct field *find_field(uint8_t tag)
 {
@@ -230,7 +244,8 @@ static int decode_field(uint8_t type, const struct field *field, struct ms_bytes
     case NAME: return decode_name(field, bytes, member);
     case LINEAGE: return ms_lineage_decode(bytes, &message->lineage);
     default:
-        if (type == MS_FRAME_BYE && !printable(bytes)) return ms_fail(MS_E_FORMAT, "field %u is not printable UTF-8", field->tag);
+        if (type == MS_FRAME_BYE && !printable(bytes))
+            return ms_fail(MS_E_FORMAT, "field %u is not printable UTF-8", field->tag);
         message->text = bytes;
         return 0;
     }

@@ -20,7 +20,10 @@ struct spec_case {
     void (*run)(void);
 };
 
-#define SPEC_CASE(name, sentence) {#name, sentence, name}
+#define SPEC_CASE(name, sentence) \
+    { \
+#name, sentence, name \
+    }
 
 /* Ends the program unless the condition holds; the rest is a printf text with what was found instead. */
 #define CHECK(condition, ...) \

@@ -30,8 +30,8 @@ static void pause_ms(int ms)
             CHECK(spec_now_ms() < limit_, "not within %d ms", LIMIT_MS); \
     } while (0)
 
-/* Echoes; "fail" is refused, "ugly" is refused with a text that is no UTF-8, "pretty" has a reply of several lines, "big N" one
- * of N bytes, "hold" waits until it may go on, "nothing" is an answer without a text. */
+/* Echoes; "fail" is refused, "ugly" is refused with a text that is no UTF-8, "pretty" has a reply of several lines, "big N"
+ * one of N bytes, "hold" waits until it may go on, "nothing" is an answer without a text. */
 static int handle(void *context, const char *request, char **reply)
 {
     CHECK(context == directory, "another context");
@@ -96,7 +96,7 @@ static bool raw_line(int fd, char *line, size_t size)
     return got > 0;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------------------------ */
+/* ---- cases ------------------------------------------------------------------------------------------------------------ */
 
 static void replies(void)
 {
@@ -137,7 +137,8 @@ static void line_limits(void)
     char *reply = NULL, *large = malloc(MS_CONTROL_LINE_MAX + 2);
     memset(large, 'x', MS_CONTROL_LINE_MAX + 1);
     large[MS_CONTROL_LINE_MAX - 1] = '\0'; /* with its newline exactly the limit */
-    CHECK(ms_control_call(path, large, LIMIT_MS, &reply) == 0 && strlen(reply) == MS_CONTROL_LINE_MAX - 1, "%s", ms_error_message());
+    CHECK(ms_control_call(path, large, LIMIT_MS, &reply) == 0 && strlen(reply) == MS_CONTROL_LINE_MAX - 1, "%s",
+          ms_error_message());
     ms_release(reply);
     large[MS_CONTROL_LINE_MAX - 1] = 'x';
     large[MS_CONTROL_LINE_MAX] = '\0';
@@ -281,7 +282,8 @@ static void socket_file(void)
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0, "%s", strerror(errno));
     close(fd);
     char *reply;
-    CHECK(ms_control_call(path, "x", 100, &reply) == MS_E_IO && strstr(ms_error_message(), "nobody listens"), "%s", ms_error_message());
+    CHECK(ms_control_call(path, "x", 100, &reply) == MS_E_IO && strstr(ms_error_message(), "nobody listens"), "%s",
+          ms_error_message());
     control = open_control();
     expect("replaced", "replaced");
     unlink(path); /* somebody else's from now on */
@@ -292,7 +294,8 @@ static void socket_file(void)
     CHECK(ms_control_start(path, handle, directory, &control) == MS_E_INVALID, "%s", ms_error_message());
     CHECK(strstr(ms_error_message(), "something else than a socket"), "%s", ms_error_message());
     unlink(path);
-    CHECK(ms_control_start("/nonexistent/dir/control", handle, directory, &control) == MS_E_NOT_FOUND, "%s", ms_error_message());
+    CHECK(ms_control_start("/nonexistent/dir/control", handle, directory, &control) == MS_E_NOT_FOUND, "%s",
+          ms_error_message());
     CHECK(strstr(ms_error_message(), "/nonexistent/dir/control"), "%s", ms_error_message());
     char longer[200];
     memset(longer, 'p', sizeof longer);

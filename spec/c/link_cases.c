@@ -128,7 +128,8 @@ static struct ms_block *make_block(size_t size, uint8_t seed)
     return block;
 }
 
-/* Small blocks are copied, large ones sent from where they are; either way in order and whole, and every reference comes back. */
+/* Small blocks are copied, large ones sent from where they are; either way in order and whole, and every reference comes
+ * back. */
 static void blocks(void)
 {
     struct side a, b, c;
@@ -348,7 +349,8 @@ static void close_from_events(void)
             for (int i = 0; i < 10; i++) send_text(&b, MS_FRAME_ACK, "several");
         }
         UNTIL(where / 2 == 1 ? a.downs == 1 : b.downs == 1);
-        CHECK(a.frames <= 1 && a.downs + b.downs == 1, "case %d: %d frames, %d and %d downs", where, a.frames, a.downs, b.downs);
+        CHECK(a.frames <= 1 && a.downs + b.downs == 1, "case %d: %d frames, %d and %d downs", where, a.frames, a.downs,
+              b.downs);
         lab_close(&a, &b);
     }
 }
@@ -371,7 +373,8 @@ static const struct spec_case cases[] = {
     SPEC_CASE(fragments, "a stream cut at every byte gives the same frames"),
     SPEC_CASE(sizes, "D8: frames around every buffer size arrive, two in a segment, and the loop is idle afterwards"),
     SPEC_CASE(blocks, "blocks are sent whole and in order to several links, and every reference comes back"),
-    SPEC_CASE(stopped_reader, "D7: a reader that stops holds what was sent to it, no more, and drained is reported when it flows"),
+    SPEC_CASE(stopped_reader,
+              "D7: a reader that stops holds what was sent to it, no more, and drained is reported when it flows"),
     SPEC_CASE(paused, "a paused link reports nothing; after it everything is reported, the peer's end last"),
     SPEC_CASE(graceful_close, "what was sent before a close arrives, although the peer is still sending"),
     SPEC_CASE(close_with_unread_bytes, "what was sent before a close arrives, although the peer sent what nobody read"),

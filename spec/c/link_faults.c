@@ -7,7 +7,7 @@
 #include "../../core/drive/lookup.h"
 #include "link_lab.h"
 
-/* ---- who may talk --------------------------------------------------------------------------------------------------------- */
+/* ---- who may talk ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(struct lab_options listening, struct lab_options connecting, int err, const char *word)
 {
@@ -61,7 +61,7 @@ static void mirror(void)
     }
 }
 
-/* ---- malformed ------------------------------------------------------------------------------------------------------------ */
+/* ---- malformed -------------------------------------------------------------------------------------------------------- */
 
 static void garbage(void)
 {
@@ -87,7 +87,8 @@ static void garbage(void)
     lab_close(&a, NULL);
 }
 
-/* One flipped bit of a control frame ends the link, and the peer is told. Flips in flags and size are caught by the hash too. */
+/* One flipped bit of a control frame ends the link, and the peer is told. Flips in flags and size are caught by the hash
+ * too. */
 static void flipped_bits(void)
 {
     lab_open();
@@ -123,7 +124,11 @@ static size_t capacity_of(const struct side *side)
 /* D11: what is announced costs nothing; only what arrives does. */
 static void announced_sizes(void)
 {
-    static const struct { uint8_t type; uint32_t size; int err; } frames[] = {
+    static const struct {
+        uint8_t type;
+        uint32_t size;
+        int err;
+    } frames[] = {
         {MS_FRAME_GROUP, BULK_MAX, 0},
         {MS_FRAME_GROUP, BULK_MAX + 1, MS_E_LIMIT},
         {MS_FRAME_SNAPSHOT_DATA, UINT32_MAX, MS_E_LIMIT},
@@ -146,7 +151,8 @@ static void announced_sizes(void)
             CHECK(a.err == frames[i].err && raw_bye(fd, &code) == 1 && code == a.err, "frame %zu: %d %s", i, a.err, a.why);
         } else {
             turn(50);
-            CHECK(a.downs == 0 && ms_mem_live() == live && capacity_of(&a) <= 16384, "frame %zu: %zu bytes", i, capacity_of(&a));
+            CHECK(a.downs == 0 && ms_mem_live() == live && capacity_of(&a) <= 16384, "frame %zu: %zu bytes", i,
+                  capacity_of(&a));
         }
         close(fd);
         lab_close(&a, NULL);
@@ -173,7 +179,7 @@ static void large_handshake(void)
     lab_close(&a, NULL);
 }
 
-/* ---- silent, slow, many ---------------------------------------------------------------------------------------------------- */
+/* ---- silent, slow, many ----------------------------------------------------------------------------------------------- */
 
 static void silent_peer(void)
 {
@@ -255,7 +261,7 @@ static void too_many_links(void)
     lab_close(&a, &b);
 }
 
-/* ---- suddenly gone --------------------------------------------------------------------------------------------------------- */
+/* ---- suddenly gone ---------------------------------------------------------------------------------------------------- */
 
 /* D9: the peer ends, with FIN or RST, after each byte of its part of the handshake. */
 static void close_at_every_byte(void)
@@ -279,8 +285,10 @@ static void close_at_every_byte(void)
             const struct ms_buf *stream = how < 2 ? &client : &listener;
             raw_send(fd, stream->data, cut);
             if (cut % 3 == 0) turn(0);
-            if (how % 2) raw_reset(fd);
-            else close(fd);
+            if (how % 2)
+                raw_reset(fd);
+            else
+                close(fd);
             UNTIL(a.refusals + a.downs == ended + 1);
             CHECK(a.ups == ups || cut == client.size, "up after %zu bytes", cut);
         }
@@ -316,7 +324,7 @@ static void close_at_every_turn(void)
     }
 }
 
-/* ---- out of something ------------------------------------------------------------------------------------------------------ */
+/* ---- out of something ------------------------------------------------------------------------------------------------- */
 
 /* Each allocation of ours fails once: the link comes up or its end is reported; nothing hangs, nothing leaks. */
 static void failing_allocations(void)
@@ -364,7 +372,7 @@ static void out_of_descriptors(void)
     lab_close(&a, NULL);
 }
 
-/* ---- addresses -------------------------------------------------------------------------------------------------------------- */
+/* ---- addresses -------------------------------------------------------------------------------------------------------- */
 
 static void expect_down(struct side *side, const char *address, int err, int or_err)
 {
@@ -394,7 +402,8 @@ static void bad_addresses(void)
     expect_down(&a, "192.0.2.1:7000", MS_E_ADDRESS, MS_E_ADDRESS);
     CHECK(strstr(a.why, "192.0.2.1:7000") && strstr(a.why, "secret"), "%s", a.why);
     expect_down(&a, "no-such-host.invalid:7000", MS_E_ADDRESS, MS_E_TIMEOUT);
-    CHECK(ms_tcp_listen(a.tcp, "0.0.0.0:0", &port) == MS_E_ADDRESS && strstr(ms_error_message(), "secret"), "%s", ms_error_message());
+    CHECK(ms_tcp_listen(a.tcp, "0.0.0.0:0", &port) == MS_E_ADDRESS && strstr(ms_error_message(), "secret"), "%s",
+          ms_error_message());
     CHECK(ms_tcp_listen(b.tcp, "192.0.2.1:0", &port) == MS_E_ADDRESS, "%s", ms_error_message());
     CHECK(ms_tcp_listen(b.tcp, "0.0.0.0:0", &port) == 0 && port, "%s", ms_error_message());
     CHECK(ms_tcp_listen(b.tcp, "0.0.0.0:0", &port) == MS_E_INVALID, "twice");
@@ -439,15 +448,21 @@ static void look_ups(void)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
-    CHECK(bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0, "%s", strerror(errno));
+    CHECK(bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0, "%s",
+          strerror(errno));
     struct evdns_server_port *server = evdns_add_server_port_with_base(loop, fd, 0, name_server, NULL);
     char path[] = "/tmp/metasync-resolv-XXXXXX";
     int file = mkstemp(path);
-    CHECK(file >= 0 && dprintf(file, "nameserver 127.0.0.1:%u\nsearch example\n", ntohs(at.sin_port)) > 0, "%s", strerror(errno));
+    CHECK(file >= 0 && dprintf(file, "nameserver 127.0.0.1:%u\nsearch example\n", ntohs(at.sin_port)) > 0, "%s",
+          strerror(errno));
     close(file);
     struct ms_list pending;
     ms_list_init(&pending);
-    static const struct { const char *host; int rc; const char *text; } names[] = {
+    static const struct {
+        const char *host;
+        int rc;
+        const char *text;
+    } names[] = {
         {"broker.example", 0, "127.0.0.7:7000"},
         {"Broker", 0, "127.0.0.7:7000"}, /* by the search domain */
         {"other.example", MS_E_ADDRESS, ""},
@@ -458,7 +473,8 @@ static void look_ups(void)
         struct ms_lookup_question question = {loop, names[i].host, 7000, path, &pending, looked_up, &found};
         CHECK(ms_lookup_start(&question, &lookup) == 0 && found.calls == 0, "%s", ms_error_message());
         UNTIL(found.calls == 1 && ms_list_empty(&pending));
-        CHECK(found.rc == names[i].rc && strcmp(found.text, names[i].text) == 0, "%s: %d %s", names[i].host, found.rc, found.text);
+        CHECK(found.rc == names[i].rc && strcmp(found.text, names[i].text) == 0, "%s: %d %s", names[i].host, found.rc,
+              found.text);
     }
     for (int turns = 0; turns < 4; turns++) {
         struct found found = {0};
@@ -477,7 +493,7 @@ static void look_ups(void)
     CHECK(ms_mem_live() == live_before, "%lld blocks are left", (long long)(ms_mem_live() - live_before));
 }
 
-/* ---- status of another node --------------------------------------------------------------------------------------------------- */
+/* ---- status of another node ------------------------------------------------------------------------------------------- */
 
 struct remote_job {
     uint16_t port;
@@ -515,8 +531,12 @@ static void reply_status(struct side *side, uint64_t link)
 
 static void remote_status(void)
 {
-    static const struct { const char *text, *secret, *expected; int rc, timeout_ms; } tries[] = {
-        {"{\"role\": \"leader\",\n \"head\": 9223372036854775807}", SECRET, "{\"role\":\"leader\",\"head\":9223372036854775807}", 0, 5000},
+    static const struct {
+        const char *text, *secret, *expected;
+        int rc, timeout_ms;
+    } tries[] = {
+        {"{\"role\": \"leader\",\n \"head\": 9223372036854775807}", SECRET,
+         "{\"role\":\"leader\",\"head\":9223372036854775807}", 0, 5000},
         {"{\"role\":", SECRET, NULL, MS_E_FORMAT, 5000},
         {NULL, SECRET, NULL, MS_E_TIMEOUT, 150},
         {"{}", SECRET "!", NULL, MS_E_AUTH, 5000},

@@ -1,5 +1,5 @@
-/* A bench for links: sides (an ms_tcp each, on one shared loop) that record what they are told, and raw sockets that misbehave. All
- * in one thread: `until` turns the loop until a condition holds. */
+/* A bench for links: sides (an ms_tcp each, on one shared loop) that record what they are told, and raw sockets that
+ * misbehave. All in one thread: `until` turns the loop until a condition holds. */
 #ifndef MS_SPEC_LINK_LAB_H
 #define MS_SPEC_LINK_LAB_H
 
@@ -30,11 +30,11 @@ struct side {
     struct ms_tcp *tcp;
     uint16_t port;
     int ups, downs, frames, drains, refusals;
-    uint64_t link;      /* of the last up */
-    int err;            /* of the last down or refused */
+    uint64_t link; /* of the last up */
+    int err;       /* of the last down or refused */
     char why[512];
-    uint64_t bytes;     /* payload bytes so far */
-    uint64_t sum;       /* hash over types and payloads, in order */
+    uint64_t bytes; /* payload bytes so far */
+    uint64_t sum;   /* hash over types and payloads, in order */
     uint8_t last_type;
     char last_text[512]; /* payload of the last small frame */
     size_t drained;
@@ -79,7 +79,8 @@ static inline void lab_frame(void *context, uint64_t link, uint8_t type, uint8_t
     side->bytes += payload.size;
     side->sum = lab_sum(side->sum, type, payload);
     side->last_type = type;
-    snprintf(side->last_text, sizeof side->last_text, "%.*s", payload.size < 500 ? (int)payload.size : 0, (const char *)payload.data);
+    snprintf(side->last_text, sizeof side->last_text, "%.*s", payload.size < 500 ? (int)payload.size : 0,
+             (const char *)payload.data);
     if (side->on_frame) side->on_frame(side, link);
 }
 
@@ -217,7 +218,7 @@ static inline void send_text(struct side *side, uint8_t type, const char *text)
     ms_tcp_send(side->tcp, side->link, type, 0, ms_str(text), NULL);
 }
 
-/* ---- raw sockets ---------------------------------------------------------------------------------------------------------- */
+/* ---- raw sockets ------------------------------------------------------------------------------------------------------ */
 
 static inline int raw_connect(uint16_t port)
 {
