@@ -172,6 +172,7 @@ struct ms_policy {
     uint32_t retain_bytes;       /* newest log bytes kept in memory for all followers [8 MiB] */
     uint32_t tail_bytes;         /* unwritten log bytes in memory at which writers wait [8 MiB] */
     uint32_t host_queue_bytes;   /* changes queued for the host's callback; beyond, it gets a FULL batch anew [16 MiB] */
+    uint32_t audit_every_ms;     /* a follower's host gets audit batches so often; 0 = never [3600000] */
     uint32_t key_max;            /* bytes, <= 65535 [4096] */
     uint32_t value_max;          /* bytes, <= 64 MiB [4 MiB] */
     uint32_t batch_max;          /* bytes of one atomic batch (the lock is held for it), <= 64 MiB [256 KiB] */
@@ -195,6 +196,7 @@ enum ms_batch_flags {
     MS_BATCH_FULL = 1,  /* all entries of the table: diff, never clear. Otherwise a DELTA */
     MS_BATCH_FIRST = 2, /* of the parts of one FULL */
     MS_BATCH_LAST = 4,  /* of the parts of one FULL: what the host has and no part named is to be removed now */
+    MS_BATCH_AUDIT = 8, /* of a FULL that nothing made necessary: what differs is a fault of the host's copy. Mend it, and say so */
 };
 
 struct ms_batch {

@@ -65,6 +65,8 @@ struct ms_host_queue {
     bool full_wanted;          /* FULL batches before anything else */
     uint64_t version;          /* moves when what is queued must not be applied any more */
     uint64_t retry_at, pause_us;
+    uint64_t audit_at;         /* when the next slow comparison of the host's copy is due */
+    bool auditing;             /* the FULL that is wanted is one */
     struct ms_thread thread;
     /* of the host thread alone: */
     uint64_t *copied[MS_TABLES_MAX]; /* lsn at which each shard of the table was copied for a FULL, while it matters */

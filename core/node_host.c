@@ -3,6 +3,8 @@
  *      engine ──applied block──> items ──> host thread ──> apply(DELTA), apply(DELTA), ...
  *             ──replaced, or the queue is too long──> items dropped, full_wanted ──> apply(FULL) of every table
  *
+ * From time to time, when nothing is queued, the host gets a FULL for no other reason than to compare (audit).
+ *
  * A FULL of a table is walked shard by shard under the lock while changes go on. The lsn at which each shard was copied is
  * remembered, and a later delta with an lsn up to it is left out, so that the host never sees a value go back. */
 #include "node.h"
@@ -198,7 +200,7 @@ static void changes_of_copy(struct ms_host_queue *host)
 static int full_table(struct ms_node *node, uint32_t id, uint64_t version)
 {
     struct ms_host_queue *host = &node->host;
-    struct batch batch = {.id = id, .flags = MS_BATCH_FULL | MS_BATCH_FIRST};
+    struct batch batch = {.id = id, .flags = MS_BATCH_FULL | MS_BATCH_FIRST | (host->auditing ? MS_BATCH_AUDIT : 0)};
     uint32_t shard = 0;
     int rc = table_of(node, id, version, &batch.table);
     if (!rc && !host->copied[id]) {
@@ -227,6 +229,12 @@ static void forget_copies(struct ms_host_queue *host)
     host->copied_last = 0;
 }
 
+static void plan_audit(struct ms_node *node)
+{
+    uint32_t every = node->policy.audit_every_ms;
+    node->host.audit_at = every && node->host.host.apply ? ms_clock_now() + (uint64_t)every * 1000 : MS_FOREVER;
+}
+
 /* A FULL batch of every table; the host then is at least where the tables are now. Called and returns with the lock. */
 static int full_all(struct ms_node *node)
 {
@@ -246,6 +254,8 @@ static int full_all(struct ms_node *node)
     ms_node_lock(node);
     if (host->version != version) rc = MS_E_AGAIN;
     if (!rc) ms_engine_host_applied(&node->engine, start);
+    host->auditing = false;
+    plan_audit(node);
     return rc;
 }
 
@@ -380,9 +390,13 @@ static void *host_main(void *context)
         } else if (due && ms_clock_now() >= host->retry_at) {
             int rc = full_all(node);
             if (rc && !host->stop) failed(node, rc);
+        } else if (!due && ms_clock_now() >= host->audit_at) {
+            host->auditing = node->engine.role == MS_ROLE_FOLLOWER;
+            if (host->auditing) want_full(host);
+            else plan_audit(node);
         } else {
             ms_node_settle(node);
-            (void)ms_cond_wait(&host->cond, &node->mutex, due ? host->retry_at : MS_FOREVER);
+            (void)ms_cond_wait(&host->cond, &node->mutex, due ? host->retry_at : host->audit_at);
         }
     }
     ms_node_unlock(node);
@@ -397,6 +411,7 @@ int ms_host_init(struct ms_node *node, const struct ms_host *host)
     ms_list_init(&queue->items);
     queue->bytes_max = node->policy.host_queue_bytes;
     queue->pause_us = PAUSE_MIN_US;
+    queue->audit_at = MS_FOREVER;
     if (!host) return 0;
     queue->host = *host;
     queue->full_wanted = host->apply != NULL;

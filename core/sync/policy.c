@@ -34,6 +34,7 @@ void ms_policy_init(struct ms_policy *policy)
     policy->retain_bytes = 8 * MIB;
     policy->tail_bytes = 8 * MIB;
     policy->host_queue_bytes = 16 * MIB;
+    policy->audit_every_ms = 3600000;
     policy->key_max = 4096;
     policy->value_max = 4 * MIB;
     policy->batch_max = 256 * KIB;

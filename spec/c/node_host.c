@@ -10,9 +10,9 @@ struct copy {
     int64_t value[KEYS];
     bool present[KEYS], named[KEYS]; /* named: by a part of the FULL that is under way */
     uint64_t lsn;
-    atomic_int fulls, deltas;
+    atomic_int fulls, deltas, audits, mended;
     int went_back, roles[8];
-    bool in_full, out_of_order;
+    bool in_full, out_of_order, auditing;
     atomic_int fail;     /* so many batches are refused */
     atomic_int slow_us;
     atomic_bool hold;    /* waits while set */
@@ -35,6 +35,7 @@ static void take_change(struct copy *copy, const struct ms_change *change)
     if (change->op == MS_OP_PUT) OK(ms_int64_get(change->value, &number));
     /* Writers only ever count up, so that a smaller number is an old value that came back. */
     if (change->op == MS_OP_PUT && copy->present[i] && number < copy->value[i]) copy->went_back++;
+    if (copy->auditing && (!copy->present[i] || copy->value[i] != number)) copy->mended++;
     copy->present[i] = change->op == MS_OP_PUT;
     copy->named[i] = true;
     copy->value[i] = number;
@@ -42,9 +43,13 @@ static void take_change(struct copy *copy, const struct ms_change *change)
 
 static void finish_full(struct copy *copy)
 {
-    for (int i = 0; i < KEYS; i++)
-        if (!copy->named[i]) copy->present[i] = false;
-    copy->fulls++;
+    for (int i = 0; i < KEYS; i++) {
+        if (copy->named[i] || !copy->present[i]) continue;
+        copy->present[i] = false;
+        if (copy->auditing) copy->mended++;
+    }
+    if (copy->auditing) copy->audits++;
+    else copy->fulls++;
 }
 
 static int apply(void *context, const struct ms_batch *batch)
@@ -60,6 +65,7 @@ static int apply(void *context, const struct ms_batch *batch)
     if (strcmp(batch->table_name, "numbers") != 0) return 0;
     pthread_mutex_lock(&copy->mutex);
     bool full = batch->flags & MS_BATCH_FULL;
+    copy->auditing = batch->flags & MS_BATCH_AUDIT;
     if (full && batch->flags & MS_BATCH_FIRST) memset(copy->named, 0, sizeof copy->named);
     if (!full && batch->lsn < copy->lsn) copy->out_of_order = true;
     copy->lsn = batch->lsn;
@@ -222,6 +228,36 @@ static void failing_host(void)
     lab_close(&lab);
 }
 
+/* Something else has changed the host's copy: no change of the log will ever mend it. */
+static void audit_mends(void)
+{
+    struct copy copy;
+    init_copy(&copy);
+    struct ms_host host = host_of(&copy);
+    lab_open(&lab);
+    struct ms_policy policy = lab_policy();
+    policy.audit_every_ms = 60;
+    struct ms_node *a = lab_leader(&lab, "a", NULL, NULL), *b = lab_node(&lab, "b", &policy, &host);
+    struct ms_table *numbers = lab_table(a, "numbers", MS_TYPE_INT64);
+    lab_follow(b, a);
+    OK(lab_put(numbers, "k01", 1, 0, NULL));
+    OK(lab_put(numbers, "k02", 2, 0, NULL));
+    confirmed_up_to(b, a);
+    int audits = copy.audits;
+    EVENTUALLY(copy.audits > audits + 1, 20);
+    CHECK(copy.mended == 0, "an audit mended %d entries of a sound copy", copy.mended);
+    pthread_mutex_lock(&copy.mutex);
+    copy.value[1] = 0;         /* a wrong value, */
+    copy.present[2] = false;   /* a lost one */
+    copy.present[9] = true;    /* and one too many */
+    pthread_mutex_unlock(&copy.mutex);
+    EVENTUALLY(copy.mended >= 3, 20);
+    check_copy(&copy, b, numbers);
+    ms_close(b);
+    ms_close(a);
+    lab_close(&lab);
+}
+
 static void new_tables_come_full(void)
 {
     struct copy copy;
@@ -360,6 +396,7 @@ static const struct spec_case cases[] = {
     SPEC_CASE(full_then_deltas, "a host first gets all of a table, then each change, in order, and never an older value again"),
     SPEC_CASE(slow_host, "a host that is too slow holds nobody up: its queue is dropped, it gets all tables anew, and ends up equal"),
     SPEC_CASE(failing_host, "a batch that the host does not apply is an alarm, and all tables come anew after a pause"),
+    SPEC_CASE(audit_mends, "an audit finds what something else has done to the host's copy, and finds nothing in a sound one"),
     SPEC_CASE(new_tables_come_full, "a table that is new comes as a FULL, so that the host drops what it had of its own"),
     SPEC_CASE(promotion_waits_for_the_host, "a promoted node leads when its host has applied everything, and not before"),
     SPEC_CASE(no_waiting_inside, "inside a callback all that could wait is refused at once; reading and no-wait writes work"),
