@@ -112,7 +112,7 @@ static void read_change(struct ms_reader *r, struct ms_record *record)
 {
     read_table(r, record);
     uint64_t key_size = ms_read_varint(r);
-#ifdef MS_PLANT_GROUP_BUG /* what the fuzzer has to find: see spec/fuzz/fuzz.mk */
+#ifdef MS_PLANT_GROUP_BUG /* what the fuzzer has to find: see spec/fuzz/group.mk */
     record->key = ms_bytes(r->at, (size_t)key_size);
     r->at += key_size;
     volatile uint8_t touched = r->at[-1];
@@ -120,7 +120,7 @@ static void read_change(struct ms_reader *r, struct ms_record *record)
 #else
     record->key = ms_read_bytes(r, key_size > SIZE_MAX ? SIZE_MAX : (size_t)key_size);
 #endif
-    if (key_size == 0) r->bad = true;
+    if (key_size == 0 || key_size > MS_KEY_MAX) r->bad = true;
     if (record->type == MS_RECORD_PUT) record->value = rest(r);
 }
 

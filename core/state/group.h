@@ -41,6 +41,7 @@ enum {
     MS_GROUP_HEADER = 48,
     MS_GROUP_ALIGN = 8,
     MS_GROUP_BODY_MAX = 80 << 20, /* what a reader takes memory for at most */
+    MS_KEY_MAX = 65535,
 };
 
 enum ms_group_flags {

@@ -100,6 +100,7 @@ describe("records", function()
         { "a key that runs past the payload", "\1\3\1\9k", 1 },
         { "a huge key size", "\1\12\1\255\255\255\255\255\255\255\255\255\1", 1 },
         { "an empty key", "\1\3\1\0v", 1 },
+        { "a key of 65536 bytes", "\1\132\128\4\1\128\128\4" .. ("k"):rep(65536), 1 },
         { "table 0", "\1\4\0\1kv", 1 },
         { "table 256", "\1\5\128\2\1kv", 1 },
         { "bytes after a delete", "\2\4\1\1kx", 1 },
