@@ -215,7 +215,7 @@ static void stop_unblocks(void)
     pause_ms(20);
     uint64_t from = spec_now_ms();
     ms_control_stop(control);
-    CHECK(spec_now_ms() - from < 1000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
+    CHECK(spec_now_ms() - from < 5000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
     close(idle);
     close(within);
     close(deaf);
@@ -312,7 +312,7 @@ static void client_errors(void)
     atomic_store(&hold, true);
     uint64_t from = spec_now_ms();
     CHECK(ms_control_call(path, "hold", 100, &reply) == MS_E_TIMEOUT, "%s", ms_error_message());
-    CHECK(spec_now_ms() - from >= 100 && spec_now_ms() - from < 2000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
+    CHECK(spec_now_ms() - from >= 100 && spec_now_ms() - from < 4000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
     atomic_store(&hold, false);
     ms_control_stop(control);
 }

@@ -195,7 +195,7 @@ static void silent_peer(void)
     side_connect(&b, port); /* connects (the system answers), but nobody greets */
     UNTIL(a.refusals == 1 && b.downs == 1);
     CHECK(a.err == MS_E_TIMEOUT && b.err == MS_E_TIMEOUT, "%s / %s", a.why, b.why);
-    CHECK(spec_now_ms() - from >= 150 && spec_now_ms() - from < 2000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
+    CHECK(spec_now_ms() - from >= 150 && spec_now_ms() - from < 4000, "%llu ms", (unsigned long long)(spec_now_ms() - from));
     /* One byte of a good greeting every few milliseconds does not buy more time. */
     struct ms_buf greeting;
     ms_buf_init(&greeting);
@@ -206,7 +206,7 @@ static void silent_peer(void)
         raw_send(slow, greeting.data + i, 1);
         turn(10);
     }
-    CHECK(a.refusals == 2 && a.ups == 0 && spec_now_ms() - from < 2000, "%d refusals", a.refusals);
+    CHECK(a.refusals == 2 && a.ups == 0 && spec_now_ms() - from < 4000, "%d refusals", a.refusals);
     ms_buf_close(&greeting);
     close(slow);
     close(fd);
@@ -218,7 +218,7 @@ static void silent_peer(void)
 static void idle_crowd(void)
 {
     struct side a, b, c;
-    pair_open(&a, &b, (struct lab_options){.links_max = 8, .handshake_ms = 3000, .linger_ms = 100});
+    pair_open(&a, &b, (struct lab_options){.links_max = 8, .handshake_ms = LIMIT_MS, .linger_ms = 100});
     enum { CROWD = 200 };
     int crowd[CROWD];
     for (int i = 0; i < CROWD; i++) {
@@ -358,7 +358,9 @@ static void out_of_descriptors(void)
     struct side a;
     side_open(&a, (struct lab_options){0});
     side_listen(&a);
-    int waiting = raw_connect(a.port);
+    int waiting = raw_connect(a.port), fillers[64], count = 0;
+    while ((fillers[count] = dup(waiting)) < waiting) count++; /* no free numbers below */
+    close(fillers[count]);
     struct rlimit old, low;
     getrlimit(RLIMIT_NOFILE, &old);
     low = old;
@@ -368,6 +370,7 @@ static void out_of_descriptors(void)
     CHECK(ms_tcp_count(a.tcp, MS_TCP_SHAKING, false) == 0, "accepted");
     setrlimit(RLIMIT_NOFILE, &old);
     UNTIL(ms_tcp_count(a.tcp, MS_TCP_SHAKING, false) == 1);
+    while (count) close(fillers[--count]);
     close(waiting);
     lab_close(&a, NULL);
 }
@@ -557,7 +560,7 @@ static void remote_status(void)
         UNTIL(atomic_load(&job.done));
         pthread_join(thread, NULL);
         CHECK(job.rc == tries[i].rc, "try %zu: %d %s", i, job.rc, job.why);
-        CHECK(spec_now_ms() - from < (uint64_t)job.timeout_ms + 1000, "try %zu took too long", i);
+        CHECK(spec_now_ms() - from < (uint64_t)job.timeout_ms + 4000, "try %zu took too long", i);
         CHECK(job.rc < 0 || strcmp(job.json, tries[i].expected) == 0, "%s", job.json);
         ms_free(job.json);
         lab_close(&a, NULL);
