@@ -14,9 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+/* With BENCH_LOG in the environment: what the node tells its operator, with the time and the process. */
+static void log_line(void *context, int severity, const char *line)
+{
+    (void)context;
+    (void)severity;
+    fprintf(stderr, "%.4f %d %s\n", (double)bench_now_ns() / 1e9, (int)getpid(), line);
+}
 
 struct ms_node *bench_node_open(const char *dir, int level, uint64_t joinable, const struct ms_host *host)
 {
@@ -31,7 +40,9 @@ struct ms_node *bench_node_open(const char *dir, int level, uint64_t joinable, c
         policy.snapshot_log_bytes = joinable * 64;
         policy.log_segment_bytes = joinable * 16;
     }
-    struct ms_config config = {.dir = dir, .cluster = "bench", .listen = "127.0.0.1:0", .policy = &policy, .host = host};
+    struct ms_host all = host ? *host : (struct ms_host){0};
+    if (getenv("BENCH_LOG")) all.log = log_line;
+    struct ms_config config = {.dir = dir, .cluster = "bench", .listen = "127.0.0.1:0", .policy = &policy, .host = &all};
     bench_mkdir(dir);
     if (ms_open(&config, &node)) bench_die("open %s: %s", dir, ms_error_message());
     return node;
