@@ -43,7 +43,8 @@ static void link_turn(struct ms_tcp_link *link)
     if (link->resumed) {
         link->resumed = false;
         ms_tcp_link_frames(link);
-        if (link->state == MS_TCP_UP && !link->paused) (void)event_add(&link->readable, NULL);
+        bool lost = link->state == MS_TCP_UP && !link->paused && event_add(&link->readable, NULL);
+        if (lost) ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory to watch a socket"), false);
     }
     ms_tcp_link_flush(link);
 }
@@ -265,12 +266,19 @@ static void take(struct ms_tcp *tcp, int fd, const struct ms_address *address)
     ms_tcp_link_greet(link);
 }
 
+static void relieve(struct ms_tcp *tcp)
+{
+    static const struct timeval pause = {0, RELIEF_US};
+    (void)event_del(&tcp->listener);
+    (void)evtimer_add(&tcp->relief, &pause);
+}
+
 static void relieved(evutil_socket_t fd, short what, void *context)
 {
     (void)fd;
     (void)what;
     struct ms_tcp *tcp = context;
-    (void)event_add(&tcp->listener, NULL);
+    if (event_add(&tcp->listener, NULL)) relieve(tcp);
 }
 
 static void accept_some(evutil_socket_t fd, short what, void *context)
@@ -287,9 +295,7 @@ static void accept_some(evutil_socket_t fd, short what, void *context)
         if (errno == EAGAIN) return;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             /* The connection stays in the queue, and the socket readable: without a pause the loop would spin. */
-            struct timeval pause = {0, RELIEF_US};
-            (void)event_del(&tcp->listener);
-            (void)evtimer_add(&tcp->relief, &pause);
+            relieve(tcp);
             return;
         }
     }

@@ -78,10 +78,9 @@ static void try_next(struct ms_tcp_link *link, int rc)
     while (attempt->next < attempt->list.count) {
         size_t left = attempt->list.count - attempt->next;
         rc = try_address(link, &attempt->list.at[attempt->next++]);
-        if (rc == 0) {
-            ms_tcp_link_timer(link, time_left(link) / left);
-            return;
-        }
+        if (rc == 0) rc = ms_tcp_link_timer(link, time_left(link) / left);
+        if (rc == 0) return;
+        ms_tcp_link_detach(link);
     }
     ms_tcp_link_fail(link, rc, false);
 }
@@ -113,10 +112,8 @@ void ms_tcp_attempt_start(struct ms_tcp_link *link)
                                               .done = looked_up,
                                               .context = link};
         rc = ms_lookup_start(&question, &attempt->lookup);
-        if (rc == 0) {
-            ms_tcp_link_timer(link, time_left(link));
-            return;
-        }
+        if (rc == 0) rc = ms_tcp_link_timer(link, time_left(link));
+        if (rc == 0) return;
     }
     if (rc < 0)
         ms_tcp_link_fail(link, rc, false);

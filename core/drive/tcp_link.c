@@ -96,11 +96,11 @@ void ms_tcp_link_detach(struct ms_tcp_link *link)
     link->fd = -1;
 }
 
-void ms_tcp_link_timer(struct ms_tcp_link *link, uint64_t us)
+int ms_tcp_link_timer(struct ms_tcp_link *link, uint64_t us)
 {
     struct timeval tv = {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
     (void)event_del(&link->timer);
-    (void)evtimer_add(&link->timer, &tv);
+    return evtimer_add(&link->timer, &tv) ? ms_fail(MS_E_MEMORY, "no memory for a timer") : 0;
 }
 
 static int start_auth(struct ms_tcp_link *link)
@@ -124,8 +124,8 @@ void ms_tcp_link_greet(struct ms_tcp_link *link)
 {
     link->state = MS_TCP_SHAKING;
     uint64_t now = ms_clock_now();
-    ms_tcp_link_timer(link, link->deadline > now ? link->deadline - now : 0);
-    int rc = start_auth(link);
+    int rc = ms_tcp_link_timer(link, link->deadline > now ? link->deadline - now : 0);
+    if (rc == 0) rc = start_auth(link);
     if (rc == 0 && event_add(&link->readable, NULL)) rc = ms_fail(MS_E_MEMORY, "no memory to watch a socket");
     if (rc < 0)
         ms_tcp_link_fail(link, rc, false);
@@ -153,10 +153,13 @@ void ms_tcp_link_close(struct ms_tcp_link *link)
         return;
     }
     link->state = MS_TCP_CLOSING;
-    ms_tcp_link_timer(link, (uint64_t)link->tcp->linger_ms * 1000);
     /* Reading goes on, for the peer's end: closing with unread bytes would reset the link and lose our last frames. */
-    (void)event_add(&link->readable, NULL);
-    ms_tcp_schedule(link);
+    bool watched =
+        ms_tcp_link_timer(link, (uint64_t)link->tcp->linger_ms * 1000) == 0 && event_add(&link->readable, NULL) == 0;
+    if (watched)
+        ms_tcp_schedule(link);
+    else
+        ms_tcp_link_die(link);
 }
 
 void ms_tcp_link_bye(struct ms_tcp_link *link, int err)

@@ -88,11 +88,11 @@ size_t ms_tcp_count(const struct ms_tcp *tcp, int state, bool outgoing);
 
 struct ms_tcp_link *ms_tcp_link_new(struct ms_tcp *tcp, bool outgoing); /* NULL = MS_E_MEMORY */
 void ms_tcp_link_free(struct ms_tcp_link *link);
-void ms_tcp_link_attach(struct ms_tcp_link *link, int fd); /* takes the socket */
-void ms_tcp_link_detach(struct ms_tcp_link *link);         /* closes it */
-void ms_tcp_link_greet(struct ms_tcp_link *link);          /* the socket is connected: SHAKING */
-void ms_tcp_link_timer(struct ms_tcp_link *link, uint64_t us);
-void ms_tcp_link_close(struct ms_tcp_link *link); /* sends what waits, then dies; no more events */
+void ms_tcp_link_attach(struct ms_tcp_link *link, int fd);    /* takes the socket */
+void ms_tcp_link_detach(struct ms_tcp_link *link);            /* closes it */
+void ms_tcp_link_greet(struct ms_tcp_link *link);             /* the socket is connected: SHAKING */
+int ms_tcp_link_timer(struct ms_tcp_link *link, uint64_t us); /* MS_E_MEMORY: there is none, so the link may not stay */
+void ms_tcp_link_close(struct ms_tcp_link *link);             /* sends what waits, then dies; no more events */
 void ms_tcp_link_die(struct ms_tcp_link *link);
 void ms_tcp_link_bye(struct ms_tcp_link *link, int err); /* appends a BYE with the message of this thread's last failure */
 

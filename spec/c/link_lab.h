@@ -158,10 +158,10 @@ static inline void lab_tick(evutil_socket_t fd, short what, void *context)
 static inline void step(void)
 {
     struct timeval tick = {0, 2000};
-    struct event *timer = evtimer_new(loop, lab_tick, NULL);
-    evtimer_add(timer, &tick);
-    event_base_loop(loop, EVLOOP_ONCE);
-    event_free(timer);
+    struct event timer;
+    evtimer_assign(&timer, loop, lab_tick, NULL);
+    event_base_loop(loop, evtimer_add(&timer, &tick) ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+    event_del(&timer);
 }
 
 /* Turns the loop for a time, or once round without waiting (0). */
