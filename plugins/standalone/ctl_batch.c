@@ -64,7 +64,7 @@ static int send_batch(struct batch *batch)
     size_t count = json_array_size(batch->writes);
     json_t *reply = NULL;
     if (count == 0) return CTL_OK;
-    int rc = ctl_call(batch->options, request_for(batch), CTL_WRITE_MS, &reply);
+    int rc = ctl_call(batch->options, request_for(batch), CTL_WRITE, &reply);
     if (rc) {
         fprintf(
             stderr,

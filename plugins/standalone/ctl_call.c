@@ -59,18 +59,19 @@ static int read_reply(const struct ctl_options *options, const char *text, json_
     return status;
 }
 
-/* What the node is to give up on before this tool does. */
-static int set_timeout(const struct ctl_options *options, json_t *request, int timeout_ms)
+static int wait_ms(const struct ctl_options *options, json_t *request, enum ctl_kind kind)
 {
-    if (!ctl_given(options, CTL_TIMEOUT)) return timeout_ms;
-    json_object_set_new(request, "timeout_ms", json_integer(options->timeout_ms));
-    return timeout_ms == CTL_READ_MS ? options->timeout_ms : options->timeout_ms + MARGIN_MS;
+    static const int defaults[] = {[CTL_READ] = 10000, [CTL_WRITE] = 60000, [CTL_RESULT] = 30000, [CTL_LONG] = -1};
+    int wait = ctl_given(options, CTL_TIMEOUT) ? options->timeout_ms : defaults[kind];
+    if (kind != CTL_RESULT) return wait;
+    json_object_set_new(request, "timeout_ms", json_integer(wait));
+    return wait + MARGIN_MS;
 }
 
-int ctl_call(const struct ctl_options *options, json_t *request, int timeout_ms, json_t **reply)
+int ctl_call(const struct ctl_options *options, json_t *request, enum ctl_kind kind, json_t **reply)
 {
     char *text = NULL;
-    int wait_ms = set_timeout(options, request, timeout_ms);
+    int wait = wait_ms(options, request, kind);
     char *line = json_dumps(request, JSON_COMPACT);
     *reply = NULL;
     json_decref(request);
@@ -82,18 +83,18 @@ int ctl_call(const struct ctl_options *options, json_t *request, int timeout_ms,
         fprintf(stderr, "metasyncctl: out of memory, or a word is not UTF-8\n");
         return CTL_FAILED;
     }
-    int rc = ms_control_call(options->control, line, wait_ms, &text);
+    int rc = ms_control_call(options->control, line, wait, &text);
     free(line);
-    if (rc) return fail_without_reply(rc, timeout_ms != CTL_READ_MS);
+    if (rc) return fail_without_reply(rc, kind != CTL_READ);
     int status = read_reply(options, text, reply);
     ms_release(text);
     return status;
 }
 
-int ctl_run(const struct ctl_options *options, json_t *request, int timeout_ms, json_t **reply)
+int ctl_run(const struct ctl_options *options, json_t *request, enum ctl_kind kind, json_t **reply)
 {
     json_t *got = NULL;
-    int status = ctl_call(options, request, timeout_ms, &got);
+    int status = ctl_call(options, request, kind, &got);
     if (!status && ctl_given(options, CTL_JSON)) {
         char *text = json_dumps(got, JSON_COMPACT);
         puts(text ? text : "");

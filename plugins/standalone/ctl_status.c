@@ -288,7 +288,7 @@ int ctl_status(const struct ctl_options *options)
         return rc;
     }
     json_t *reply = NULL;
-    int rc = ctl_run(options, ctl_request("status"), CTL_READ_MS, &reply);
+    int rc = ctl_run(options, ctl_request("status"), CTL_READ, &reply);
     if (!rc && !ctl_given(options, CTL_JSON)) print_status(reply);
     json_decref(reply);
     return rc;

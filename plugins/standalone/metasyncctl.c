@@ -72,7 +72,7 @@ static int run_ls(const struct ctl_options *o)
     if (o->count) json_object_set_new(request, "table", json_string(o->args[0]));
     if (o->prefix) json_object_set_new(request, "prefix", ctl_key(o->prefix, NULL));
     if (ctl_given(o, CTL_LIMIT)) json_object_set_new(request, "limit", json_integer((json_int_t)o->limit));
-    int rc = ctl_run(o, request, CTL_READ_MS, &reply);
+    int rc = ctl_run(o, request, CTL_READ, &reply);
     if (!rc && human(o)) {
         if (o->count)
             print_entries(json_object_get(reply, "entries"));
@@ -95,7 +95,7 @@ static json_t *entry_request(const char *command, const struct ctl_options *o, c
 static int run_get(const struct ctl_options *o)
 {
     json_t *reply = NULL;
-    int rc = ctl_run(o, entry_request("get", o, o->count > 2 ? o->args[2] : NULL), CTL_READ_MS, &reply);
+    int rc = ctl_run(o, entry_request("get", o, o->count > 2 ? o->args[2] : NULL), CTL_READ, &reply);
     if (!rc && human(o)) {
         const json_t *value = json_object_get(reply, "value");
         char *text = json_is_string(value) ? NULL : print_value(value);
@@ -117,7 +117,7 @@ static int run_applied(const struct ctl_options *o)
         return ctl_usage("applied %s: expected a position, a whole number", o->args[0]);
     json_t *request = ctl_request("applied"), *reply = NULL;
     json_object_set_new(request, "lsn", json_integer((json_int_t)lsn));
-    int rc = ctl_run(o, request, CTL_READ_MS, &reply);
+    int rc = ctl_run(o, request, CTL_READ, &reply);
     uint64_t time_us = field_number(reply, "time_us");
     if (!rc && human(o)) printf("%s UTC (%llu us)\n", print_time(time_us), (unsigned long long)time_us);
     json_decref(reply);
@@ -129,7 +129,7 @@ static int run_applied(const struct ctl_options *o)
 static int run_write(const struct ctl_options *o, json_t *request)
 {
     json_t *reply = NULL;
-    int rc = ctl_run(o, request, CTL_WRITE_MS, &reply);
+    int rc = ctl_run(o, request, CTL_WRITE, &reply);
     if (!rc && human(o)) printf("position %llu\n", (unsigned long long)field_number(reply, "lsn"));
     json_decref(reply);
     return rc;
@@ -141,7 +141,7 @@ static int find_type(const struct ctl_options *o, const char *name, bool *int64)
     json_t *reply = NULL;
     const json_t *table;
     size_t i;
-    int rc = ctl_call(o, ctl_request("ls"), CTL_READ_MS, &reply);
+    int rc = ctl_call(o, ctl_request("ls"), CTL_READ, &reply);
     *int64 = o->type && strcmp(o->type, "int64") == 0;
     json_array_foreach(json_object_get(reply, "tables"), i, table)
     {
@@ -194,7 +194,7 @@ static int run_wait(const struct ctl_options *o)
     json_t *request = ctl_request("wait");
     json_object_set_new(request, "lsn", json_integer((json_int_t)lsn));
     json_object_set_new(request, "level", json_string(o->args[1]));
-    return ctl_run(o, request, CTL_WRITE_MS, NULL);
+    return ctl_run(o, request, CTL_RESULT, NULL);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static int run_files(const struct ctl_options *o)
     bool import = strcmp(o->command, "import") == 0;
     json_t *request = dir_request(o->command, o->args[0]), *reply = NULL;
     if (ctl_given(o, CTL_FORCE)) json_object_set_new(request, "force", json_true());
-    int rc = ctl_run(o, request, CTL_LONG_MS, &reply);
+    int rc = ctl_run(o, request, CTL_LONG, &reply);
     if (!rc && human(o)) {
         print_files(json_object_get(reply, "files"), import);
         print_skipped(json_object_get(reply, "skipped"));
@@ -273,9 +273,9 @@ static int run_files(const struct ctl_options *o)
 static int run_and_show(const struct ctl_options *o, json_t *request)
 {
     json_t *reply = NULL;
-    int rc = ctl_run(o, request, CTL_WRITE_MS, NULL);
+    int rc = ctl_run(o, request, CTL_RESULT, NULL);
     if (rc || !human(o)) return rc;
-    if (ctl_call(o, ctl_request("status"), CTL_READ_MS, &reply) == CTL_OK)
+    if (ctl_call(o, ctl_request("status"), CTL_READ, &reply) == CTL_OK)
         printf("%s: %s (%s)\n", field_text(reply, "name"), field_text(reply, "role"), field_text(reply, "reason"));
     json_decref(reply);
     return CTL_OK;
@@ -310,7 +310,7 @@ static int run_adopt(const struct ctl_options *o)
 
 static int run_snapshot(const struct ctl_options *o)
 {
-    return ctl_run(o, ctl_request("snapshot"), CTL_WRITE_MS, NULL);
+    return ctl_run(o, ctl_request("snapshot"), CTL_RESULT, NULL);
 }
 
 /* ---- dispatch ---------------------------------------------------------------------------------------------------------- */
