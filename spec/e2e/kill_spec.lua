@@ -56,11 +56,8 @@ describe("kill -9 at random moments under load", function()
     end))
 
     it("loses nothing either where the way to the disk is long", cluster.test(function(c)
-        local library = c.dir .. "/slow_disk.so"
-        assert(os.execute(("gcc -std=gnu11 -D_GNU_SOURCE -O1 -shared -fPIC spec/support/slow_disk.c -o %s -ldl"):format(library)) == 0)
         local leader, follower = c:node("a", { "--table", "quick=os" }), c:node("b", { "--table", "quick=os" })
-        leader.wrap = { "env", "LD_PRELOAD=" .. library, "SLOW_DISK_US=4000" }
-        leader:start { "--lead" }
+        leader:preload("slow_disk", { "SLOW_DISK_US=4000" }):start { "--lead" }
         follower:start { "--follow", leader.address }
         local from = process.now()
         leader:put("quick", "k", 1)
