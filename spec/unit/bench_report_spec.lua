@@ -57,6 +57,13 @@ describe("the benchmark's table", function()
         assert.is_false(report.judge(PLAIN, { s = { { ours = {} } } }).met)
     end)
 
+    it("shows rows without a target, and never misses them", function()
+        local results = { ["latency-os"] = { { ours = { host_p50_us = 9 }, redis = { applied_p50_us = 3 } } } }
+        local text, misses = report.render(results)
+        assert.equal(2, misses) -- the two that have a target, and no numbers here
+        assert.truthy(text:find("\n       the same to the host's callback, p50, os / everysec", 1, true))
+    end)
+
     it("says nothing of scenarios that were not run", function()
         assert.is_nil(report.judge(RATIO, {}))
     end)
