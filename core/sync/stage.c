@@ -181,6 +181,8 @@ void ms_engine_staged(struct ms_engine *e, uint64_t end, int err)
         ms_engine_alarm(e, "the bootstrap could not be completed: %s", ms_fail_message(rc));
         ms_stage_drop(e);
         if (e->follow.link) ms_follow_drop(e, rc, "the bootstrap could not be completed");
+        /* Which generation the next start takes is not known: nothing may be promised for the one that we would go on with. */
+        if (err == MS_E_UNKNOWN) ms_engine_log_failed(e, err, "switch of generations");
         ms_engine_wake(e, ms_now(e));
         return;
     }
