@@ -1,8 +1,8 @@
 /* The simulator: a few whole nodes in one thread, over one virtual clock and one event queue, from one seed.
  *
- * Every node is the real thing from the engine down to the bytes of the log: struct ms_engine, struct ms_store, the recovery,
- * log and snapshot code of state/, over a file system in memory that loses, tears and re-orders what was not synced
- * (sim_fs.h). io.h is implemented by
+ * Every node is the real thing from the engine down to the bytes of the log: struct ms_engine, struct ms_store, the
+ * recovery, log and snapshot code of state/, over a file system in memory that loses, tears and re-orders what was not
+ * synced (sim_fs.h). io.h is implemented by
  *
  *      sim_world.c   clock, queue, chance, trace         sim_model.c   what must be true: the book of all records ever made
  *      sim_net.c     links as byte streams               sim_check.c   compares nodes with it after every input
@@ -41,26 +41,38 @@ enum ms_sim_table {
 };
 
 struct ms_sim_options {
-    uint32_t nodes;     /* 2..4; 0 = by chance */
-    bool random;        /* client, faults and operator run by chance; otherwise only what the verbs say happens */
-    bool has_host;      /* directed runs: nodes have a host that confirms batches a little later (random ones: by chance) */
+    uint32_t nodes; /* 2..4; 0 = by chance */
+    bool random;    /* client, faults and operator run by chance; otherwise only what the verbs say happens */
+    bool has_host;  /* directed runs: nodes have a host that confirms batches a little later (random ones: by chance) */
     const struct ms_policy *policy; /* copied; NULL = small sizes and short times, see ms_sim_policy */
 };
 
-/* ---- what happened; the spec wants none of them to stay zero over many seeds -------------------------------------------- */
+/* ---- what happened; the spec wants none of them to stay zero over many seeds ----------------------------------- */
 
+/* clang-format off */
 #define MS_SIM_COUNTS(X) \
-    X(steps) X(puts) X(deletes) X(batches) X(buffered_puts) X(equal_puts) X(refused) X(again) X(local) X(acked_memory) X(acked_os) X(acked_disk) \
-    X(acked_replica) X(not_replicated) X(unknown) X(no_replica) X(no_space_refusals) X(no_space_puts_again) \
-    X(kills) X(power_losses) X(starts) X(wipes) X(clean_stops) X(torn_writes) X(torn_tails) X(reordered_writes) X(mid_operation_stops) \
-    X(leads) X(follows) X(promotions) X(adopts) X(leader_deposed) X(deposed_returns) X(stepdowns) X(dirty_stepdowns) X(split_brains) \
-    X(wiped_leaders) X(less_history) X(lost_leader_records) \
+    X(steps) \
+    /* client: what it asked for, how it was refused, how waits ended */ \
+    X(puts) X(deletes) X(batches) X(buffered_puts) X(equal_puts) \
+    X(refused) X(again) X(local) X(no_replica) X(no_space_refusals) X(no_space_puts_again) \
+    X(acked_memory) X(acked_os) X(acked_disk) X(acked_replica) X(not_replicated) X(unknown) \
+    /* processes and machines */ \
+    X(starts) X(kills) X(power_losses) X(clean_stops) X(wipes) X(mid_operation_stops) X(clock_jumps) X(allocations_failed) \
+    X(torn_writes) X(torn_tails) X(reordered_writes) \
+    /* roles */ \
+    X(leads) X(follows) X(promotions) X(adopts) X(leader_deposed) X(deposed_returns) X(stepdowns) X(dirty_stepdowns) \
+    X(split_brains) X(wiped_leaders) X(less_history) X(lost_leader_records) \
+    /* resuming and bootstrapping; a verdict counts on both sides */ \
     X(resumes) X(verdict_continue) X(verdict_empty) X(verdict_trimmed) X(verdict_ahead) X(verdict_diverged) X(verdict_other) \
-    X(bootstraps) X(bootstraps_interrupted) X(bootstraps_resumed) X(archived) X(bootstraps_interrupted_by_crash) \
-    X(marks_compared) X(full_compares) X(snapshots_made) X(snapshots_failed) X(snapshots_bad) X(snapshot_fallbacks) X(trims) X(log_reads) \
-    X(enospc) X(eio_writes) X(eio_syncs) X(eio_other) X(log_failures) X(slow_disks) X(recoveries_refused) \
-    X(links) X(links_refused) X(links_reset) X(links_cut_bytes) X(half_open) X(link_timeouts) X(partitions) X(heals) X(bits_flipped) X(flips_refused) \
-    X(slow_readers) X(pauses) X(backlogs) X(clock_jumps) X(flushes) X(coalesced) X(allocations_failed) X(host_confirms)
+    X(bootstraps) X(bootstraps_interrupted) X(bootstraps_resumed) X(bootstraps_interrupted_by_crash) X(archived) \
+    X(marks_compared) X(full_compares) X(flushes) X(coalesced) X(host_confirms) \
+    /* log and snapshots */ \
+    X(snapshots_made) X(snapshots_failed) X(snapshots_bad) X(snapshot_fallbacks) X(recoveries_refused) X(trims) X(log_reads) \
+    X(enospc) X(eio_writes) X(eio_syncs) X(eio_other) X(log_failures) X(slow_disks) \
+    /* network */ \
+    X(links) X(links_refused) X(links_reset) X(links_cut_bytes) X(half_open) X(link_timeouts) X(partitions) X(heals) \
+    X(bits_flipped) X(flips_refused) X(slow_readers) X(pauses) X(backlogs)
+/* clang-format on */
 
 struct ms_sim_counts {
 #define MS_SIM_COUNT_FIELD(name) uint64_t name;
@@ -71,7 +83,7 @@ struct ms_sim_counts {
 /* The name of the i-th field of struct ms_sim_counts, NULL after the last. */
 const char *ms_sim_count_name(uint32_t i);
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------ */
 
 struct ms_sim; /* sim_world.h */
 
@@ -85,9 +97,9 @@ int ms_sim_step(struct ms_sim *sim, uint32_t steps);
 /* Runs what happens within the next `us`. Same results. */
 int ms_sim_run(struct ms_sim *sim, uint64_t us);
 
-/* No more faults or client from here on: heals links and disks, starts dead nodes, has one lead and the others follow, adopt where it is
- * needed; then runs until all nodes are equal and synced and every promise is answered. MS_E_DAMAGED also if that
- * takes longer than `us`. */
+/* No more faults or client from here on: heals links and disks, starts dead nodes, has one lead and the others follow,
+ * adopt where it is needed; then runs until all nodes are equal and synced and every promise is answered. MS_E_DAMAGED
+ * also if that takes longer than `us`. */
 int ms_sim_calm(struct ms_sim *sim, uint64_t us);
 
 /* Runs until all running nodes are at the head of `leader` with equal tables; MS_E_TIMEOUT after `us`. For directed runs. */
@@ -95,11 +107,11 @@ int ms_sim_settle(struct ms_sim *sim, uint32_t leader, uint64_t us);
 
 const struct ms_sim_counts *ms_sim_counts(const struct ms_sim *sim);
 uint64_t ms_sim_now(const struct ms_sim *sim);
-uint64_t ms_sim_hash(const struct ms_sim *sim);    /* of everything that happened: equal runs have equal ones */
-const char *ms_sim_trace(struct ms_sim *sim);      /* the last few thousand events as text, owned by the simulator */
-void ms_sim_policy(struct ms_policy *policy);      /* what is used when options name none */
+uint64_t ms_sim_hash(const struct ms_sim *sim); /* of everything that happened: equal runs have equal ones */
+const char *ms_sim_trace(struct ms_sim *sim);   /* the last few thousand events as text, owned by the simulator */
+void ms_sim_policy(struct ms_policy *policy);   /* what is used when options name none */
 
-/* ---- verbs: 0 or MS_E_*; MS_E_CLOSED when the node is down (start, wipe: MS_E_INVALID when it is up) ---------------------------- */
+/* ---- verbs: 0 or MS_E_*; MS_E_CLOSED when the node is down (start, wipe: MS_E_INVALID when it is up) ----------- */
 
 int ms_sim_start(struct ms_sim *sim, uint32_t node);      /* opens the data directory and recovers; the role is idle */
 int ms_sim_stop(struct ms_sim *sim, uint32_t node);       /* a clean end: links closed, log synced */
@@ -112,15 +124,18 @@ int ms_sim_follow(struct ms_sim *sim, uint32_t node, uint32_t leader);
 int ms_sim_promote(struct ms_sim *sim, uint32_t node);
 int ms_sim_adopt(struct ms_sim *sim, uint32_t node);
 
-/* One write as a client does it; value.data == NULL deletes. table: enum ms_sim_table. lsn and level (may be NULL): what to wait for.
- * The promise is watched from then on. Results as ms_engine_commit; a table that is not there yet is made. */
-int ms_sim_put(struct ms_sim *sim, uint32_t node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn, int *level);
+/* One write as a client does it; value.data == NULL deletes. table: enum ms_sim_table. lsn and level (may be NULL):
+ * what to wait for. The promise is watched from then on. Results as ms_engine_commit; a table that is not there yet is
+ * made. */
+int ms_sim_put(struct ms_sim *sim, uint32_t node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
+               int *level);
 
 struct ms_sim_write {
     uint32_t table;
     struct ms_bytes key, value;
 };
-int ms_sim_batch(struct ms_sim *sim, uint32_t node, const struct ms_sim_write *writes, size_t count, uint64_t *lsn, int *level);
+int ms_sim_batch(struct ms_sim *sim, uint32_t node, const struct ms_sim_write *writes, size_t count, uint64_t *lsn,
+                 int *level);
 int ms_sim_flush(struct ms_sim *sim, uint32_t node); /* everything that is buffered */
 
 /* The value that readers of the node see, borrowed; data == NULL if there is none, or the node is down. */
@@ -132,9 +147,13 @@ int ms_sim_spoil(struct ms_sim *sim, uint32_t node, uint32_t table, struct ms_by
 /* The files of this node, which is down, were changed behind its back: what it had may be gone. */
 int ms_sim_tampered(struct ms_sim *sim, uint32_t node);
 
-/* ---- the network: one wire for each pair of nodes, may be changed at any time -------------------------------------------------- */
+/* ---- the network: one wire for each pair of nodes, may be changed at any time ---------------------------------- */
 
-enum ms_sim_cut { MS_SIM_WIRE_OK = 0, MS_SIM_WIRE_REFUSED = 1 /* resets, refusals */, MS_SIM_WIRE_SILENT = 2 /* everything vanishes */ };
+enum ms_sim_cut {
+    MS_SIM_WIRE_OK = 0,
+    MS_SIM_WIRE_REFUSED = 1 /* resets, refusals */,
+    MS_SIM_WIRE_SILENT = 2 /* everything vanishes */
+};
 
 struct ms_sim_wire {
     int cut;            /* enum ms_sim_cut; use ms_sim_cut to hit links that exist */
@@ -153,12 +172,13 @@ int ms_sim_cut(struct ms_sim *sim, uint32_t a, uint32_t b, int how);
 int ms_sim_heal(struct ms_sim *sim, uint32_t a, uint32_t b);
 uint64_t ms_sim_link_bytes(const struct ms_sim *sim, uint32_t a, uint32_t b); /* carried so far, both ways */
 
-/* ---- looking inside ---------------------------------------------------------------------------------------------------------- */
+/* ---- looking inside -------------------------------------------------------------------------------------------- */
 
 bool ms_sim_up(const struct ms_sim *sim, uint32_t node);
 struct ms_engine *ms_sim_engine(struct ms_sim *sim, uint32_t node); /* NULL when it is down */
 struct ms_sim_fs *ms_sim_fs_of(struct ms_sim *sim, uint32_t node);
-int ms_sim_recovered(const struct ms_sim *sim, uint32_t node, struct ms_recovery *recovery); /* of the last start: 0 or why it failed */
+int ms_sim_recovered(const struct ms_sim *sim, uint32_t node,
+                     struct ms_recovery *recovery);            /* of the last start: 0 or why it failed */
 bool ms_sim_equal(struct ms_sim *sim, uint32_t a, uint32_t b); /* same position, same tables byte for byte */
 
 #endif

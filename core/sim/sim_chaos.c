@@ -1,10 +1,11 @@
-/* What goes wrong, by chance. A run has some classes of faults, drawn from its seed, so that some runs meet one kind again and again and
- * others all of them. Everything that breaks is repaired after a while; nodes that died are started by the operator (sim_operator.c). */
+/* What goes wrong, by chance. A run has some classes of faults, drawn from its seed, so that some runs meet one kind
+ * again and again and others all of them. Everything that breaks is repaired after a while; nodes that died are started
+ * by the operator (sim_operator.c). */
 #include <stdio.h>
 
 #include "sim_world.h"
 
-/* ---- what can be undone -------------------------------------------------------------------------------------------------------------- */
+/* ---- what can be undone ---------------------------------------------------------------------------------------- */
 
 enum undo { UNDO_WIRE, UNDO_DISK, UNDO_SPACE };
 
@@ -39,18 +40,20 @@ static void repair_disk(struct ms_sim_node *node)
 
 static void on_undo(struct ms_sim *sim, struct ms_sim_event *event)
 {
-    if (event->value == UNDO_WIRE) repair_wire(sim, (uint32_t)event->id / MS_SIM_NODES_MAX, (uint32_t)event->id % MS_SIM_NODES_MAX);
+    if (event->value == UNDO_WIRE)
+        repair_wire(sim, (uint32_t)event->id / MS_SIM_NODES_MAX, (uint32_t)event->id % MS_SIM_NODES_MAX);
     if (event->value == UNDO_DISK) repair_disk(sim->nodes[event->id]);
     if (event->value == UNDO_SPACE) ms_sim_fs_capacity(sim->nodes[event->id]->fs, UINT64_MAX);
 }
 
 static void undo_later(struct ms_sim *sim, uint64_t low_ms, uint64_t high_ms, int what, uint64_t id)
 {
-    ms_sim_at(sim, ms_sim_between(sim, low_ms * 1000, high_ms * 1000), (struct ms_sim_event){
-        .name = "undo", .fn = on_undo, .node = MS_SIM_NODES_MAX, .id = id, .value = (uint64_t)what});
+    ms_sim_at(
+        sim, ms_sim_between(sim, low_ms * 1000, high_ms * 1000),
+        (struct ms_sim_event){.name = "undo", .fn = on_undo, .node = MS_SIM_NODES_MAX, .id = id, .value = (uint64_t)what});
 }
 
-/* ---- network ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- network --------------------------------------------------------------------------------------------------- */
 
 static void fault_cut(struct ms_sim *sim)
 {
@@ -106,7 +109,7 @@ static void fault_bad_wire(struct ms_sim *sim)
     undo_later(sim, 5, 60, UNDO_WIRE, a * MS_SIM_NODES_MAX + b);
 }
 
-/* ---- disk ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- disk ------------------------------------------------------------------------------------------------------ */
 
 static void fault_space(struct ms_sim *sim)
 {
@@ -120,6 +123,7 @@ static void fault_eio(struct ms_sim *sim)
     static const char *const matches[] = {"log-", "snap", "archive", "current", ""};
     struct ms_sim_node *node = any_node(sim);
     int op = (int)ms_sim_below(&sim->dice, MS_SIM_FS_LOCK);
+    if (ms_sim_one_in(sim, 3)) ms_sim_fs_fail_often(node->fs, op, (uint32_t)ms_sim_between(sim, 10000, 500000));
     ms_sim_fs_fail_after(node->fs, op, (uint32_t)ms_sim_between(sim, 1, 4), matches[ms_sim_below(&sim->dice, 5)]);
     undo_later(sim, 10, 100, UNDO_DISK, node->index);
 }
@@ -140,7 +144,8 @@ struct newest {
 static int newest_snapshot(void *context, const char *name)
 {
     struct newest *newest = context;
-    if (strncmp(name, "snap-", 5) == 0 && strcmp(name, newest->name) > 0) (void)snprintf(newest->name, sizeof newest->name, "%s", name);
+    if (strncmp(name, "snap-", 5) == 0 && strcmp(name, newest->name) > 0)
+        (void)snprintf(newest->name, sizeof newest->name, "%s", name);
     return 0;
 }
 
@@ -151,7 +156,8 @@ static void fault_rot(struct ms_sim *sim)
     struct newest newest = {""};
     char path[MS_PATH_MAX];
     struct ms_fs *fs = ms_sim_fs(node->fs);
-    if (node->up || !node->dir.live[0] || fs->ops->list(fs, node->dir.live, newest_snapshot, &newest) || !newest.name[0]) return;
+    if (node->up || !node->dir.live[0] || fs->ops->list(fs, node->dir.live, newest_snapshot, &newest) || !newest.name[0])
+        return;
     if (ms_path(path, node->dir.live, newest.name)) return;
     if (ms_sim_fs_corrupt(node->fs, path, ms_sim_between(sim, 0, 600), (uint8_t)(1u << ms_sim_below(&sim->dice, 8)))) return;
     node->damaged_disk = MS_SIM_DAMAGE_SNAPSHOT;
@@ -159,7 +165,7 @@ static void fault_rot(struct ms_sim *sim)
     ms_sim_note(sim, node->index, "%s rots", newest.name);
 }
 
-/* ---- processes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------------------------- */
 
 static void down_for(struct ms_sim_node *node, uint64_t low_ms, uint64_t high_ms)
 {
@@ -211,15 +217,16 @@ static void fault_switch(struct ms_sim *sim)
     ms_sim_operator_switch(sim);
 }
 
-/* ---- the schedule ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the schedule ---------------------------------------------------------------------------------------------- */
 
 static const struct {
     void (*run)(struct ms_sim *sim);
     uint32_t weight, class;
 } faults[] = {
-    {fault_cut, 4, 0}, {fault_half_open, 3, 0}, {fault_reset, 3, 1}, {fault_cut_bytes, 3, 1}, {fault_slow_reader, 3, 2}, {fault_bad_wire, 4, 2},
-    {fault_space, 4, 3}, {fault_eio, 3, 4}, {fault_slow_disk, 3, 3}, {fault_rot, 8, 4}, {fault_end, 8, 5}, {fault_stop, 5, 6},
-    {fault_wipe, 1, 7}, {fault_clock, 1, 2}, {fault_memory, 2, 8}, {fault_switch, 4, 9},
+    {fault_cut, 4, 0},         {fault_half_open, 3, 0}, {fault_reset, 3, 1},  {fault_cut_bytes, 3, 1},
+    {fault_slow_reader, 3, 2}, {fault_bad_wire, 4, 2},  {fault_space, 4, 3},  {fault_eio, 3, 4},
+    {fault_slow_disk, 3, 3},   {fault_rot, 8, 4},       {fault_end, 8, 5},    {fault_stop, 5, 6},
+    {fault_wipe, 1, 7},        {fault_clock, 1, 2},     {fault_memory, 2, 8}, {fault_switch, 4, 9},
 };
 
 enum { FAULTS = sizeof faults / sizeof *faults, CLASSES = 10 };
@@ -247,7 +254,7 @@ static void on_fault(struct ms_sim *sim, struct ms_sim_event *event)
 
 void ms_sim_chaos_start(struct ms_sim *sim)
 {
-    for (uint32_t class = 0; class < CLASSES; class++)
+    for (uint32_t class = 0; class < CLASSES; class ++)
         if (!ms_sim_one_in(sim, 3)) sim->classes |= 1u << class;
     sim->pause_us = ms_sim_between(sim, 4000, 60000);
     ms_sim_operator_start(sim);
@@ -261,7 +268,8 @@ void ms_sim_chaos_calm(struct ms_sim *sim)
     sim->calm = true;
     for (uint32_t a = 0; a < sim->options.nodes; a++)
         for (uint32_t b = a + 1; b < sim->options.nodes; b++) repair_wire(sim, a, b);
-    MS_SIM_FOR_NODES(sim, node) {
+    MS_SIM_FOR_NODES(sim, node)
+    {
         repair_disk(node);
         ms_sim_fs_capacity(node->fs, UINT64_MAX);
         ms_sim_fs_stop_after(node->fs, UINT64_MAX);

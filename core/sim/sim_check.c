@@ -1,5 +1,5 @@
-/* The promises, checked. After every input of an engine its node is compared with the book: cheaply (positions, one digest for each
- * table), and byte for byte at each mark, each start, each switch of tables and now and then. */
+/* The promises, checked. After every input of an engine its node is compared with the book: cheaply (positions, one
+ * digest for each table), and byte for byte at each mark, each start, each switch of tables and now and then. */
 #include "../base/error.h"
 #include "sim_world.h"
 
@@ -21,7 +21,7 @@ struct ms_sim_point ms_sim_node_place(const struct ms_sim_node *node)
     return ms_sim_book_place(node->sim, &node->store.lineage, node->store.applied);
 }
 
-/* ---- byte for byte -------------------------------------------------------------------------------------------------------------- */
+/* ---- byte for byte --------------------------------------------------------------------------------------------- */
 
 struct comparison {
     struct ms_sim_node *node;
@@ -39,8 +39,9 @@ static int compare_entry(void *context, struct ms_bytes key, struct ms_bytes val
     uint32_t op = known == UINT32_MAX ? 0 : ms_sim_fold_get(comparison->fold, known);
     comparison->entries++;
     if (op && ms_bytes_equal(book->ops[op].value, value)) return 0;
-    ms_sim_broken(node->sim, node->index, "table %s, key %.*s at lsn %llu: %s", ms_sim_table_name(comparison->table), (int)key.size,
-                  (const char *)key.data, (unsigned long long)node->last.lsn, op ? "another value" : "there should be none");
+    ms_sim_broken(node->sim, node->index, "table %s, key %.*s at lsn %llu: %s", ms_sim_table_name(comparison->table),
+                  (int)key.size, (const char *)key.data, (unsigned long long)node->last.lsn,
+                  op ? "another value" : "there should be none");
     return 1;
 }
 
@@ -59,7 +60,8 @@ static void compare_table(struct comparison *comparison, const struct ms_table_s
     uint64_t expected = comparison->fold->sums.count[comparison->table];
     if (comparison->entries != expected)
         ms_sim_broken(node->sim, node->index, "table %s at lsn %llu has %llu entries instead of %llu", table->name,
-                      (unsigned long long)node->last.lsn, (unsigned long long)comparison->entries, (unsigned long long)expected);
+                      (unsigned long long)node->last.lsn, (unsigned long long)comparison->entries,
+                      (unsigned long long)expected);
     if (ms_table_verify(table)) ms_sim_broken(node->sim, node->index, "%s", ms_error_message());
 }
 
@@ -73,12 +75,13 @@ void ms_sim_check_tables(struct ms_sim_node *node)
         if (node->store.tables[id]) compare_table(&comparison, node->store.tables[id]);
 }
 
-/* ---- after recovery ---------------------------------------------------------------------------------------------------------------- */
+/* ---- after recovery -------------------------------------------------------------------------------------------- */
 
 static void check_refused(struct ms_sim_node *node)
 {
     if (!node->damaged_disk && !node->read_errors)
-        ms_sim_broken(node->sim, node->index, "recovery refuses a disk that nobody has damaged: %s", ms_fail_message(node->recovered));
+        ms_sim_broken(node->sim, node->index, "recovery refuses a disk that nobody has damaged: %s",
+                      ms_fail_message(node->recovered));
     node->sim->counts.recoveries_refused++;
     node->switching.epoch = -2;
     node->last = node->handed = node->written = node->synced = (struct ms_sim_point){-1, 0};
@@ -99,7 +102,8 @@ void ms_sim_check_opened(struct ms_sim_node *node)
         ms_sim_broken(sim, node->index, "recovered up to lsn %llu, which no history ends a group with", lsn);
     else if (node->damaged_disk == MS_SIM_DAMAGE_ANY)
         node->damaged_disk = 0;
-    else if (!ms_sim_book_includes(sim, place, floor) && !(node->switching.epoch == place.epoch && node->switching.lsn == place.lsn))
+    else if (!ms_sim_book_includes(sim, place, floor) &&
+             !(node->switching.epoch == place.epoch && node->switching.lsn == place.lsn))
         ms_sim_broken(sim, node->index, "recovered up to lsn %llu, but %llu was %s", lsn, (unsigned long long)floor.lsn,
                       node->lost_power ? "synced" : "written");
     node->last = node->handed = node->written = node->synced = place;
@@ -112,7 +116,7 @@ void ms_sim_check_opened(struct ms_sim_node *node)
     if (!sim->failed) ms_sim_check_tables(node);
 }
 
-/* ---- positions ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------------------------- */
 
 static void check_positions(struct ms_sim_node *node)
 {
@@ -121,11 +125,15 @@ static void check_positions(struct ms_sim_node *node)
     bool leads = e->role == MS_ROLE_LEADER;
     if (leads && e->replicated > e->synced) ms_sim_broken(sim, node->index, "replicated > synced");
     if (e->synced > e->written) ms_sim_broken(sim, node->index, "synced > written");
-    if (e->written > e->submitted || e->submitted > e->tail.head) ms_sim_broken(sim, node->index, "written > submitted or submitted > head");
-    if (leads && node->store.applied != e->tail.head) ms_sim_broken(sim, node->index, "a leader's tables are not at its head");
+    if (e->written > e->submitted || e->submitted > e->tail.head)
+        ms_sim_broken(sim, node->index, "written > submitted or submitted > head");
+    if (leads && node->store.applied != e->tail.head)
+        ms_sim_broken(sim, node->index, "a leader's tables are not at its head");
     if (!leads && node->store.applied > e->tail.head) ms_sim_broken(sim, node->index, "the tables are ahead of the log");
-    if (node->log && !e->log_error && e->written > ms_log_written(node->log)) ms_sim_broken(sim, node->index, "claims to have written more than it has");
-    if (node->log && e->synced > ms_log_synced(node->log)) ms_sim_broken(sim, node->index, "claims to have synced more than it has");
+    if (node->log && !e->log_error && e->written > ms_log_written(node->log))
+        ms_sim_broken(sim, node->index, "claims to have written more than it has");
+    if (node->log && e->synced > ms_log_synced(node->log))
+        ms_sim_broken(sim, node->index, "claims to have synced more than it has");
     if (e->written < node->last_written || e->synced < node->last_synced)
         ms_sim_broken(sim, node->index, "written or synced went back");
     node->last_written = e->written;
@@ -134,7 +142,7 @@ static void check_positions(struct ms_sim_node *node)
     node->synced = ms_sim_book_before(sim, node->handed, e->synced);
 }
 
-/* ---- lineage and tables ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lineage and tables ---------------------------------------------------------------------------------------- */
 
 static void check_lineage(struct ms_sim_node *node)
 {
@@ -143,8 +151,10 @@ static void check_lineage(struct ms_sim_node *node)
     int32_t parent = -1;
     for (uint32_t i = 0; i < lineage->count; i++) {
         int32_t epoch = ms_sim_book_epoch(sim, lineage->entries[i].epoch.id);
-        if (epoch < 0 && i + 1 == lineage->count && node->engine.role == MS_ROLE_OPENING) return; /* not handed to the log yet */
-        if (epoch < 0 || sim->book.epochs[epoch].parent != parent || sim->book.epochs[epoch].first != lineage->entries[i].first ||
+        if (epoch < 0 && i + 1 == lineage->count && node->engine.role == MS_ROLE_OPENING)
+            return; /* not handed to the log yet */
+        if (epoch < 0 || sim->book.epochs[epoch].parent != parent ||
+            sim->book.epochs[epoch].first != lineage->entries[i].first ||
             ms_epoch_compare(sim->book.epochs[epoch].epoch, lineage->entries[i].epoch) != 0) {
             ms_sim_broken(node->sim, node->index, "its lineage is none that ever was, at entry %u of %u", i, lineage->count);
             return;
@@ -165,16 +175,18 @@ static void check_sums(struct ms_sim_node *node, const struct ms_sim_group *grou
         uint32_t i = 0;
         while (i + 1 < MS_SIM_TABLES && strcmp(ms_sim_table_name(i), table->name) != 0) i++;
         if (table->content->count != group->sums.count[i] || table->content->digest != group->sums.digest[i])
-            ms_sim_broken(sim, node->index, "table %s at lsn %llu: %llu entries, digest %016llx; the book has %llu, %016llx", table->name,
-                          (unsigned long long)node->last.lsn, (unsigned long long)table->content->count, (unsigned long long)table->content->digest,
-                          (unsigned long long)group->sums.count[i], (unsigned long long)group->sums.digest[i]);
+            ms_sim_broken(sim, node->index, "table %s at lsn %llu: %llu entries, digest %016llx; the book has %llu, %016llx",
+                          table->name, (unsigned long long)node->last.lsn, (unsigned long long)table->content->count,
+                          (unsigned long long)table->content->digest, (unsigned long long)group->sums.count[i],
+                          (unsigned long long)group->sums.digest[i]);
     }
 }
 
 /* What its leader has, if that went through this place; else the place itself. */
 static struct ms_sim_point whole_history(struct ms_sim_node *node, struct ms_sim_point place)
 {
-    MS_SIM_FOR_NODES(node->sim, other) {
+    MS_SIM_FOR_NODES(node->sim, other)
+    {
         if (other->dir.node_id != node->engine.follow.leader_node) continue;
         if (ms_sim_book_includes(node->sim, other->handed, place)) return other->handed;
     }
@@ -207,13 +219,14 @@ static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
     uint64_t common = ms_sim_book_common(sim, before, theirs);
     uint64_t read = ms_sim_book_common(sim, node->last, theirs);
     if (now.lsn < read)
-        ms_sim_broken(sim, node->index, "was given older tables of its own history: lsn %llu, of %llu in common", (unsigned long long)now.lsn,
-                      (unsigned long long)read);
+        ms_sim_broken(sim, node->index, "was given older tables of its own history: lsn %llu, of %llu in common",
+                      (unsigned long long)now.lsn, (unsigned long long)read);
     if (common < before.lsn) {
         if (!node->adopting && !(common > 0 && goes_higher(sim, theirs, epochs[before.epoch].epoch)))
             ms_sim_broken(sim, node->index, "gave up its own history for another one without being allowed to");
         if (node->jobs.archived_from > common + 1)
-            ms_sim_broken(sim, node->index, "gave up the records from %llu on without archiving them", (unsigned long long)common + 1);
+            ms_sim_broken(sim, node->index, "gave up the records from %llu on without archiving them",
+                          (unsigned long long)common + 1);
         sim->counts.lost_leader_records += epochs[before.epoch].owner == node->index;
     }
     node->jobs.archived_from = UINT64_MAX;
@@ -235,15 +248,20 @@ static void check_place(struct ms_sim_node *node)
     if (replaced || node->store.lineage.count != node->last_lineage) check_lineage(node);
     struct ms_sim_point place = ms_sim_node_place(node);
     if (appended && !replaced && !ms_sim_book_group(sim, place)) return;
-    if (replaced) check_replaced(node, place);
+    if (replaced)
+        check_replaced(node, place);
     else if (!ms_sim_book_includes(sim, place, node->last))
-        ms_sim_broken(sim, node->index, "its tables went from lsn %llu back to %llu", (unsigned long long)node->last.lsn, (unsigned long long)place.lsn);
+        ms_sim_broken(sim, node->index, "its tables went from lsn %llu back to %llu", (unsigned long long)node->last.lsn,
+                      (unsigned long long)place.lsn);
     const struct ms_sim_group *group = ms_sim_book_group(sim, place);
     node->last = place;
     node->last_content = e->content_version;
     node->last_lineage = node->store.lineage.count;
-    if (!group) ms_sim_broken(sim, node->index, "its tables are at lsn %llu, which no history ends a group with", (unsigned long long)place.lsn);
-    else if (!node->spoiled) check_sums(node, group);
+    if (!group)
+        ms_sim_broken(sim, node->index, "its tables are at lsn %llu, which no history ends a group with",
+                      (unsigned long long)place.lsn);
+    else if (!node->spoiled)
+        check_sums(node, group);
     if (replaced && !sim->failed) ms_sim_check_tables(node);
 }
 
@@ -258,11 +276,12 @@ static void check_eternal(struct ms_sim_node *node)
         const struct ms_table_state *table = ms_store_find(&node->store, ms_str(ms_sim_table_name(key->table)));
         struct ms_bytes value = table ? ms_table_get(table, key->bytes, key->hash) : ms_bytes(NULL, 0);
         if (!ms_bytes_equal(value, sim->book.ops[key->eternal].value))
-            ms_sim_broken(sim, node->index, "readers miss %.*s, which was there before", (int)key->bytes.size, (const char *)key->bytes.data);
+            ms_sim_broken(sim, node->index, "readers miss %.*s, which was there before", (int)key->bytes.size,
+                          (const char *)key->bytes.data);
     }
 }
 
-/* ---- roles, buffers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- roles, buffers -------------------------------------------------------------------------------------------- */
 
 static void check_role(struct ms_sim_node *node)
 {
@@ -274,20 +293,22 @@ static void check_role(struct ms_sim_node *node)
             sim->counts.dirty_stepdowns++;
             uint64_t reported = e->counters.at_risk_lost - node->last_at_risk_lost;
             if (reported != node->dirty || (node->text_archives == node->last_text_archives && !sim->starving))
-                ms_sim_broken(sim, node->index, "stepped down with %llu buffered changes, and reported %llu", (unsigned long long)node->dirty,
-                              (unsigned long long)reported);
+                ms_sim_broken(sim, node->index, "stepped down with %llu buffered changes, and reported %llu",
+                              (unsigned long long)node->dirty, (unsigned long long)reported);
         }
     }
     if (e->role != node->last_role && e->role == MS_ROLE_LEADER) {
         sim->counts.leads++;
         node->has_led = true;
-        MS_SIM_FOR_NODES(sim, other) if (other != node && other->has_engine && other->engine.role == MS_ROLE_LEADER) sim->counts.split_brains++;
+        MS_SIM_FOR_NODES(sim, other)
+        if (other != node && other->has_engine && other->engine.role == MS_ROLE_LEADER) sim->counts.split_brains++;
     }
     node->last_role = e->role;
     node->last_at_risk_lost = e->counters.at_risk_lost;
     node->last_text_archives = node->text_archives;
     node->dirty = 0;
-    for (uint32_t id = 1; id < MS_TABLES_MAX && node->store.tables[id]; id++) node->dirty += ms_buffer_entries(node->store.tables[id]);
+    for (uint32_t id = 1; id < MS_TABLES_MAX && node->store.tables[id]; id++)
+        node->dirty += ms_buffer_entries(node->store.tables[id]);
     if (e->role != MS_ROLE_LEADER && node->dirty) ms_sim_broken(sim, node->index, "does not lead, but buffers changes");
 }
 
@@ -310,7 +331,8 @@ static void count_events(struct ms_sim_node *node)
     counts->verdict_diverged += now->verdicts[MS_VERDICT_DIVERGED] - last->verdicts[MS_VERDICT_DIVERGED];
     counts->verdict_other += now->verdicts[MS_VERDICT_OTHER] - last->verdicts[MS_VERDICT_OTHER];
     if (now->marks_failed > last->marks_failed && !node->spoiled)
-        ms_sim_broken(node->sim, node->index, "a mark did not fit, although nobody has touched its memory: %s", node->engine.alarm);
+        ms_sim_broken(node->sim, node->index, "a mark did not fit, although nobody has touched its memory: %s",
+                      node->engine.alarm);
     node->last_counters = *now;
 }
 
@@ -332,14 +354,14 @@ void ms_sim_check_input(struct ms_sim_node *node)
     ms_sim_check_tables(node);
 }
 
-/* ---- what leaves the node ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what leaves the node -------------------------------------------------------------------------------------- */
 
 void ms_sim_check_send(struct ms_sim_node *node, uint64_t link, const struct ms_block *block)
 {
     uint64_t written = node->log ? ms_log_written(node->log) : 0;
     if (block->last > written)
-        ms_sim_broken(node->sim, node->index, "sends lsn %llu on link %llu, but only %llu is written", (unsigned long long)block->last,
-                      (unsigned long long)link, (unsigned long long)written);
+        ms_sim_broken(node->sim, node->index, "sends lsn %llu on link %llu, but only %llu is written",
+                      (unsigned long long)block->last, (unsigned long long)link, (unsigned long long)written);
     if (node->engine.role != MS_ROLE_LEADER) ms_sim_broken(node->sim, node->index, "sends groups although it does not lead");
 }
 
@@ -349,13 +371,17 @@ static void check_replicas(struct ms_sim_node *node, const struct ms_sim_wait *w
     const struct ms_list *peers = &node->engine.peers;
     for (struct ms_list *at = peers->next; at != peers; at = at->next) {
         const struct ms_peer *peer = ms_list_entry(at, struct ms_peer, node);
-        MS_SIM_FOR_NODES(sim, other) {
-            if (!peer->in_sync || other->dir.node_id != peer->node_id || other->recovered) continue; /* its disk was damaged since */
+        MS_SIM_FOR_NODES(sim, other)
+        {
+            if (!peer->in_sync || other->dir.node_id != peer->node_id || other->recovered)
+                continue; /* its disk was damaged since */
             /* One that went over to a higher epoch has deposed this leader, which can't know it yet. */
             bool deposed = other->handed.epoch >= 0 && node->handed.epoch >= 0 &&
-                           ms_epoch_compare(sim->book.epochs[other->handed.epoch].epoch, sim->book.epochs[node->handed.epoch].epoch) > 0;
+                           ms_epoch_compare(sim->book.epochs[other->handed.epoch].epoch,
+                                            sim->book.epochs[node->handed.epoch].epoch) > 0;
             if (!deposed && !ms_sim_book_includes(sim, other->synced, wait->place))
-                ms_sim_broken(sim, node->index, "lsn %llu counts as replicated, but in-sync follower n%u has synced only %llu",
+                ms_sim_broken(sim, node->index,
+                              "lsn %llu counts as replicated, but in-sync follower n%u has synced only %llu",
                               (unsigned long long)wait->lsn, other->index, (unsigned long long)other->synced.lsn);
         }
     }
@@ -368,16 +394,20 @@ void ms_sim_check_promise(struct ms_sim_node *node, const struct ms_sim_wait *wa
     uint64_t written = node->log ? ms_log_written(node->log) : 0, synced = node->log ? ms_log_synced(node->log) : 0;
     unsigned long long lsn = wait->lsn;
     if (result == 1 || result == MS_E_NOT_REPLICATED) {
-        if (wait->level >= MS_LEVEL_OS && wait->lsn > written) ms_sim_broken(sim, node->index, "lsn %llu was acknowledged before it was written", lsn);
-        if (wait->level >= MS_LEVEL_DISK && wait->lsn > synced) ms_sim_broken(sim, node->index, "lsn %llu was acknowledged before it was synced", lsn);
+        if (wait->level >= MS_LEVEL_OS && wait->lsn > written)
+            ms_sim_broken(sim, node->index, "lsn %llu was acknowledged before it was written", lsn);
+        if (wait->level >= MS_LEVEL_DISK && wait->lsn > synced)
+            ms_sim_broken(sim, node->index, "lsn %llu was acknowledged before it was synced", lsn);
         if (wait->level >= MS_LEVEL_OS && !ms_sim_book_includes(sim, node->handed, wait->place))
             ms_sim_broken(sim, node->index, "lsn %llu was acknowledged, but is not in the log any more", lsn);
         if (wait->level == MS_LEVEL_REPLICA && result == 1) check_replicas(node, wait);
-        uint64_t *counts[] = {NULL, &sim->counts.acked_memory, &sim->counts.acked_os, &sim->counts.acked_disk, &sim->counts.acked_replica};
+        uint64_t *counts[] = {NULL, &sim->counts.acked_memory, &sim->counts.acked_os, &sim->counts.acked_disk,
+                              &sim->counts.acked_replica};
         (*(result == 1 ? counts[wait->level] : &sim->counts.not_replicated))++;
     } else if (result == MS_E_UNKNOWN) {
         bool replaced = !ms_sim_book_includes(sim, node->handed, wait->place);
-        if (!e->log_error && e->role == MS_ROLE_LEADER && !replaced && ms_lineage_last(&node->store.lineage).id == wait->epoch_id)
+        if (!e->log_error && e->role == MS_ROLE_LEADER && !replaced &&
+            ms_lineage_last(&node->store.lineage).id == wait->epoch_id)
             ms_sim_broken(sim, node->index, "the outcome of lsn %llu is not unknown: %s", lsn, ms_error_message());
         sim->counts.unknown++;
     } else {

@@ -1,11 +1,12 @@
 /* The disk effects of io.h in virtual time: a queue of jobs for each node, done strictly in the order they were asked for.
  *
  * A job takes effect when its event comes, by the real functions of state/ over the simulated file system; between asking
- * and effect the process may die. Consecutive writes are taken together, as a real writer does. A sync starts at its turn and ends
- * later, while the queue goes on; whether the file system is made durable at its beginning or at its end is decided by chance, as
- * both happen. Preparing a segment and reading run beside the queue. */
+ * and effect the process may die. Consecutive writes are taken together, as a real writer does. A sync starts at its
+ * turn and ends later, while the queue goes on; whether the file system is made durable at its beginning or at its end
+ * is decided by chance, as both happen. Preparing a segment and reading run beside the queue. */
 #include <stdio.h>
 
+#include "../sync/render.h"
 #include "sim_world.h"
 
 enum { WRITES_MAX = 64, READ_BLOCKS_MAX = 64 };
@@ -24,10 +25,12 @@ static uint64_t duration(struct ms_sim_node *node, uint64_t low, uint64_t high)
 
 static void at(struct ms_sim_node *node, uint64_t delay, const char *name, ms_sim_event_fn fn, uint64_t id, uint64_t value)
 {
-    ms_sim_at(node->sim, delay, (struct ms_sim_event){.name = name, .fn = fn, .node = node->index, .life = node->life, .id = id, .value = value});
+    ms_sim_at(
+        node->sim, delay,
+        (struct ms_sim_event){.name = name, .fn = fn, .node = node->index, .life = node->life, .id = id, .value = value});
 }
 
-/* ---- the queue --------------------------------------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------------------------- */
 
 void ms_sim_jobs_init(struct ms_sim_node *node)
 {
@@ -67,7 +70,8 @@ void ms_sim_jobs_close(struct ms_sim_node *node)
     jobs->stage = NULL;
 }
 
-void ms_sim_jobs_add(struct ms_sim_node *node, int kind, struct ms_block *block, uint64_t lsn, uint64_t keep, struct ms_bytes data)
+void ms_sim_jobs_add(struct ms_sim_node *node, int kind, struct ms_block *block, uint64_t lsn, uint64_t keep,
+                     struct ms_bytes data)
 {
     int64_t countdown = ms_sim_hush();
     struct ms_sim_job *job = ms_alloc(sizeof *job + data.size);
@@ -83,12 +87,14 @@ void ms_sim_jobs_add(struct ms_sim_node *node, int kind, struct ms_block *block,
     next_job(node);
 }
 
-/* ---- single jobs: they return false if the process has ended ----------------------------------------------------------------- */
+/* ---- single jobs: they return false if the process has ended --------------------------------------------------- */
 
 static void count_failure(struct ms_sim_node *node, int rc, uint64_t *other)
 {
-    if (rc == MS_E_NO_SPACE) node->sim->counts.enospc++;
-    else if (rc) (*other)++;
+    if (rc == MS_E_NO_SPACE)
+        node->sim->counts.enospc++;
+    else if (rc)
+        (*other)++;
 }
 
 static void write_failed(struct ms_sim_node *node, int rc)
@@ -178,6 +184,8 @@ static void run_trim(struct ms_sim_node *node, uint64_t pin, uint64_t keep)
 static int append_records(struct ms_sim_node *node, uint64_t from, struct ms_buf *text)
 {
     struct ms_log_reader *reader = NULL;
+    struct ms_render_names names;
+    ms_render_names_of(&node->store, &names);
     int rc = ms_log_reader_open(node->dir.fs, node->dir.live, 0, &reader);
     struct ms_block *block = NULL;
     int more = 0;
@@ -187,11 +195,7 @@ static int append_records(struct ms_sim_node *node, uint64_t from, struct ms_buf
         struct ms_record record;
         for (uint64_t lsn = block->first; ms_record_next(&records, &record) > 0; lsn++) {
             if (lsn < from) continue;
-            char line[64];
-            int size = snprintf(line, sizeof line, "%llu %d ", (unsigned long long)lsn, record.type);
-            ms_buf_add(text, line, (size_t)size);
-            ms_buf_add(text, record.key.data, record.key.size);
-            ms_buf_add8(text, '\n');
+            if (ms_render_record(text, &record, lsn, 0, &names)) text->failed = true;
         }
         ms_block_unref(block);
     }
@@ -214,7 +218,6 @@ static void run_archive(struct ms_sim_node *node, const struct ms_sim_job *job)
     count_failure(node, rc, &node->sim->counts.eio_other);
     if (!rc) node->sim->counts.archived++;
     if (!rc && job->lsn && job->lsn < node->jobs.archived_from) node->jobs.archived_from = job->lsn;
-    if (!rc && !job->lsn) node->jobs.archived_text = true;
     ms_sim_note(node->sim, node->index, "archived from %llu: %d", (unsigned long long)job->lsn, rc);
     ms_engine_archived(&node->engine, rc);
     ms_sim_node_after(node);
@@ -237,7 +240,7 @@ static void run_commit(struct ms_sim_node *node, uint64_t end)
     ms_sim_node_after(node);
 }
 
-/* ---- the queue's turn ---------------------------------------------------------------------------------------------------------- */
+/* ---- the queue's turn ------------------------------------------------------------------------------------------ */
 
 /* A sync waits for the one that is running; switching generations also for a segment that is being prepared. */
 static bool must_wait(const struct ms_sim_jobs *jobs, int kind)
@@ -282,7 +285,7 @@ static void next_job(struct ms_sim_node *node)
     at(node, kind == MS_SIM_JOB_WRITE ? duration(node, 10, 150) : duration(node, 50, 600), "disk", on_job, 0, 0);
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------------------------ */
 
 static void report_room(struct ms_sim_node *node, int rc)
 {
@@ -324,7 +327,7 @@ void ms_sim_jobs_reserve(struct ms_sim_node *node)
     at(node, duration(node, 5, 50), "reserve", on_reserve, 0, 0);
 }
 
-/* ---- reading for followers ----------------------------------------------------------------------------------------------------- */
+/* ---- reading for followers ------------------------------------------------------------------------------------- */
 
 struct read_request {
     uint64_t from, limit;
@@ -381,6 +384,7 @@ void ms_sim_jobs_read(struct ms_sim_node *node, uint64_t link, uint64_t from, ui
         return;
     }
     *request = (struct read_request){from, limit};
-    ms_sim_at(node->sim, duration(node, 50, 800), (struct ms_sim_event){
-        .name = "read", .fn = on_read, .node = node->index, .life = node->life, .id = link, .data = request});
+    ms_sim_at(node->sim, duration(node, 50, 800),
+              (struct ms_sim_event){
+                  .name = "read", .fn = on_read, .node = node->index, .life = node->life, .id = link, .data = request});
 }

@@ -1,9 +1,9 @@
 /* The book: an independent and stupid record of every history that ever was.
  *
- * Histories form a tree. A leader's epoch hangs below the place (epoch, lsn) at which it began; a place names one exact state
- * of all tables, which ms_sim_fold_to computes by folding all records from the root, without any of the real code. Only a
- * leader adds to the book, when it hands a block of its own to the log, and only what the client was told to be accepted, in that
- * order. Everybody else's log must read like a path of the tree. */
+ * Histories form a tree. A leader's epoch hangs below the place (epoch, lsn) at which it began; a place names one exact
+ * state of all tables, which ms_sim_fold_to computes by folding all records from the root, without any of the real
+ * code. Only a leader adds to the book, when it hands a block of its own to the log, and only what the client was told
+ * to be accepted, in that order. Everybody else's log must read like a path of the tree. */
 #include "sim_world.h"
 
 static const char *const table_names[MS_SIM_TABLES] = {"memory", "os", "disk", "replica", "offset", "count"};
@@ -18,7 +18,7 @@ bool ms_sim_table_buffered(uint32_t table)
     return table == MS_SIM_OFFSET || table == MS_SIM_COUNT;
 }
 
-/* ---- keys and ops -------------------------------------------------------------------------------------------------------------- */
+/* ---- keys and ops ---------------------------------------------------------------------------------------------- */
 
 static uint64_t slot_hash(uint32_t table, uint64_t key_hash)
 {
@@ -62,8 +62,10 @@ static struct ms_bytes keep_bytes(struct ms_sim *sim, struct ms_bytes bytes)
     int64_t countdown = ms_sim_hush();
     void *copy = ms_alloc(bytes.size + 1);
     ms_sim_unhush(countdown);
-    if (!copy) ms_sim_out_of_memory(sim);
-    else if (bytes.size) memcpy(copy, bytes.data, bytes.size);
+    if (!copy)
+        ms_sim_out_of_memory(sim);
+    else if (bytes.size)
+        memcpy(copy, bytes.data, bytes.size);
     return ms_bytes(copy, bytes.size);
 }
 
@@ -78,7 +80,8 @@ uint32_t ms_sim_book_key(struct ms_sim *sim, uint32_t table, struct ms_bytes key
     struct ms_sim_book *book = &sim->book;
     uint32_t known = ms_sim_book_find_key(sim, table, key);
     if (known != UINT32_MAX) return known;
-    if (!grow_slots(sim) || !ms_sim_room(sim, (void **)&book->keys, &book->key_capacity, book->key_count + 1, sizeof *book->keys))
+    if (!grow_slots(sim) ||
+        !ms_sim_room(sim, (void **)&book->keys, &book->key_capacity, book->key_count + 1, sizeof *book->keys))
         return UINT32_MAX;
     struct ms_bytes kept = keep_bytes(sim, key);
     if (!kept.data) return UINT32_MAX;
@@ -116,7 +119,7 @@ void ms_sim_book_close(struct ms_sim_book *book)
     ms_sim_fold_close(&book->scratch);
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------------------------- */
 
 int32_t ms_sim_book_epoch(const struct ms_sim *sim, uint64_t id)
 {
@@ -173,13 +176,15 @@ const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim, struct ms
     uint32_t low = 0, high = epoch->group_count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (epoch->groups[middle].last < place.lsn) low = middle + 1;
-        else high = middle;
+        if (epoch->groups[middle].last < place.lsn)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low < epoch->group_count && epoch->groups[low].last == place.lsn ? &epoch->groups[low] : NULL;
 }
 
-/* ---- folding ------------------------------------------------------------------------------------------------------------------- */
+/* ---- folding --------------------------------------------------------------------------------------------------- */
 
 void ms_sim_fold_close(struct ms_sim_fold *fold)
 {
@@ -243,7 +248,7 @@ bool ms_sim_fold_to(struct ms_sim *sim, struct ms_sim_fold *fold, struct ms_sim_
     return true;
 }
 
-/* ---- a leader's own block -------------------------------------------------------------------------------------------------------- */
+/* ---- a leader's own block -------------------------------------------------------------------------------------- */
 
 /* Whose turn it is to write: sets the node's place to the new epoch, whose first record this is. */
 static void mint_epoch(struct ms_sim_node *node, const struct ms_record *record, uint64_t lsn)
@@ -253,12 +258,15 @@ static void mint_epoch(struct ms_sim_node *node, const struct ms_record *record,
     struct ms_epoch epoch = {record->reign, record->run, record->id}, before = {0};
     for (uint32_t i = 0; i < book->epoch_count; i++) {
         if (book->epochs[i].epoch.id == epoch.id)
-            ms_sim_broken(sim, node->index, "epoch %llx was used before, by n%u", (unsigned long long)epoch.id, book->epochs[i].owner);
+            ms_sim_broken(sim, node->index, "epoch %llx was used before, by n%u", (unsigned long long)epoch.id,
+                          book->epochs[i].owner);
     }
     if (node->handed.epoch >= 0) before = book->epochs[node->handed.epoch].epoch;
-    if (ms_epoch_compare(epoch, before) <= 0) ms_sim_broken(sim, node->index, "a new epoch is not higher than the last one of its own log");
+    if (ms_epoch_compare(epoch, before) <= 0)
+        ms_sim_broken(sim, node->index, "a new epoch is not higher than the last one of its own log");
     if (lsn != node->handed.lsn + 1) ms_sim_broken(sim, node->index, "an epoch record stands at the wrong place");
-    if (!ms_sim_room(sim, (void **)&book->epochs, &book->epoch_capacity, book->epoch_count + 1, sizeof *book->epochs)) return;
+    if (!ms_sim_room(sim, (void **)&book->epochs, &book->epoch_capacity, book->epoch_count + 1, sizeof *book->epochs))
+        return;
     if (!ms_sim_fold_to(sim, &node->mint, node->handed)) return;
     book->epochs[book->epoch_count] = (struct ms_sim_epoch){.epoch = epoch,
                                                             .owner = node->index,
@@ -268,8 +276,8 @@ static void mint_epoch(struct ms_sim_node *node, const struct ms_record *record,
                                                             .last = lsn - 1};
     node->handed = (struct ms_sim_point){(int32_t)book->epoch_count++, lsn - 1};
     node->mint.place = node->handed;
-    ms_sim_note(sim, node->index, "epoch %llu.%llu.%llx begins at %llu", (unsigned long long)epoch.reign, (unsigned long long)epoch.run,
-                (unsigned long long)epoch.id, (unsigned long long)lsn);
+    ms_sim_note(sim, node->index, "epoch %llu.%llu.%llx begins at %llu", (unsigned long long)epoch.reign,
+                (unsigned long long)epoch.run, (unsigned long long)epoch.id, (unsigned long long)lsn);
 }
 
 /* A buffered table's flush may skip values, but never go back. Returns the op, 0 if there is none. */
@@ -278,7 +286,8 @@ static uint32_t flushed_op(struct ms_sim_node *node, uint32_t key, struct ms_byt
     const struct ms_sim_book *book = &node->sim->book;
     uint64_t epoch_id = book->epochs[node->handed.epoch].epoch.id;
     uint32_t op = book->keys[key].newest;
-    while (op && !(book->ops[op].epoch_id == epoch_id && ms_bytes_equal(book->ops[op].value, value))) op = book->ops[op].previous;
+    while (op && !(book->ops[op].epoch_id == epoch_id && ms_bytes_equal(book->ops[op].value, value)))
+        op = book->ops[op].previous;
     if (!ms_sim_room(node->sim, (void **)&node->logged, &node->logged_capacity, key + 1, sizeof *node->logged)) return op;
     if (op && op <= node->logged[key]) {
         ms_sim_broken(node->sim, node->index, "a flush logged an older value of a buffered key than before");
@@ -314,9 +323,11 @@ static void mint_change(struct ms_sim_node *node, const struct ms_record *record
         ms_sim_broken(sim, node->index, "lsn %llu has a key that nobody ever wrote", (unsigned long long)lsn);
         return;
     }
-    made->value = ms_sim_table_buffered(made->table) ? flushed_op(node, made->key, record->value) : accepted_op(node, made->key, record->value, lsn);
+    made->value = ms_sim_table_buffered(made->table) ? flushed_op(node, made->key, record->value)
+                                                     : accepted_op(node, made->key, record->value, lsn);
     if (!made->value)
-        ms_sim_broken(sim, node->index, "lsn %llu, table %s, is not what was accepted there", (unsigned long long)lsn, table_names[made->table]);
+        ms_sim_broken(sim, node->index, "lsn %llu, table %s, is not what was accepted there", (unsigned long long)lsn,
+                      table_names[made->table]);
 }
 
 static void mint_table(struct ms_sim_node *node, const struct ms_record *record, uint64_t lsn, struct ms_sim_record *made)
@@ -338,7 +349,8 @@ static void mint_mark(struct ms_sim_node *node, const struct ms_record *record, 
     while (ms_mark_next(&reader, &mark) > 0) {
         uint32_t table = node->mint.table_of[mark.table];
         if (!table || node->mint.sums.count[table - 1] != mark.count || node->mint.sums.digest[table - 1] != mark.digest)
-            ms_sim_broken(node->sim, node->index, "the mark at lsn %llu is wrong for table %u", (unsigned long long)lsn, mark.table);
+            ms_sim_broken(node->sim, node->index, "the mark at lsn %llu is wrong for table %u", (unsigned long long)lsn,
+                          mark.table);
     }
 }
 
@@ -352,14 +364,16 @@ static void mint_record(struct ms_sim_node *node, const struct ms_record *record
         return;
     }
     struct ms_sim_epoch *epoch = &sim->book.epochs[node->handed.epoch];
-    if (epoch->owner != node->index || epoch->owner_life != node->life || epoch->last + 1 != lsn || node->handed.lsn + 1 != lsn) {
+    if (epoch->owner != node->index || epoch->owner_life != node->life || epoch->last + 1 != lsn ||
+        node->handed.lsn + 1 != lsn) {
         ms_sim_broken(sim, node->index, "lsn %llu was made in an epoch that is not this node's", (unsigned long long)lsn);
         return;
     }
     if (record->type == MS_RECORD_PUT || record->type == MS_RECORD_DELETE) mint_change(node, record, lsn, &made);
     if (record->type == MS_RECORD_TABLE) mint_table(node, record, lsn, &made);
     if (record->type == MS_RECORD_MARK) mint_mark(node, record, lsn);
-    if (sim->failed || !ms_sim_room(sim, (void **)&epoch->records, &epoch->record_capacity, (uint32_t)(lsn - epoch->first) + 1, sizeof made))
+    if (sim->failed || !ms_sim_room(sim, (void **)&epoch->records, &epoch->record_capacity,
+                                    (uint32_t)(lsn - epoch->first) + 1, sizeof made))
         return;
     epoch->records[lsn - epoch->first] = made;
     epoch->last = node->handed.lsn = lsn;
@@ -384,14 +398,17 @@ static void mint(struct ms_sim_node *node, const struct ms_block *block)
                  node->accepted[node->accepted_from].batch == node->accepted[node->accepted_from - 1].batch;
     if (split) ms_sim_broken(sim, node->index, "a batch was torn at lsn %llu", (unsigned long long)block->last);
     struct ms_sim_epoch *epoch = &sim->book.epochs[node->handed.epoch];
-    if (!ms_sim_room(sim, (void **)&epoch->groups, &epoch->group_capacity, epoch->group_count + 1, sizeof *epoch->groups)) return;
-    epoch->groups[epoch->group_count++] = (struct ms_sim_group){.first = block->first, .last = block->last, .sums = node->mint.sums};
+    if (!ms_sim_room(sim, (void **)&epoch->groups, &epoch->group_capacity, epoch->group_count + 1, sizeof *epoch->groups))
+        return;
+    epoch->groups[epoch->group_count++] =
+        (struct ms_sim_group){.first = block->first, .last = block->last, .sums = node->mint.sums};
 }
 
-/* ---- a block that was received ------------------------------------------------------------------------------------------------------ */
+/* ---- a block that was received --------------------------------------------------------------------------------- */
 
 /* The epoch that a received block continues or begins. */
-static int32_t received_epoch(const struct ms_sim_node *node, const struct ms_block *block, const struct ms_group_header *header)
+static int32_t received_epoch(const struct ms_sim_node *node, const struct ms_block *block,
+                              const struct ms_group_header *header)
 {
     struct ms_record_reader reader = ms_record_reader(ms_bytes(block->data, block->size), header);
     struct ms_record record;
@@ -417,7 +434,8 @@ static void compare_received(struct ms_sim_node *node, const struct ms_block *bl
         ms_sim_broken(sim, node->index, "wrote a group at lsn %llu that no leader made there", first);
         return;
     }
-    if (!group->written) ms_sim_broken(sim, node->index, "has lsn %llu, which its leader had not written", first);
+    if (!group->written)
+        ms_sim_broken(sim, node->index, "has lsn %llu, which its leader had not written", first);
     else if (group->body_hash && (group->body_hash != header.body_hash || group->time_us != header.time_us))
         ms_sim_broken(sim, node->index, "wrote a group at lsn %llu that is not the leader's", first);
     node->handed = end;
@@ -425,8 +443,10 @@ static void compare_received(struct ms_sim_node *node, const struct ms_block *bl
 
 void ms_sim_book_handed(struct ms_sim_node *node, const struct ms_block *block)
 {
-    if (block->finished) compare_received(node, block);
-    else mint(node, block);
+    if (block->finished)
+        compare_received(node, block);
+    else
+        mint(node, block);
 }
 
 void ms_sim_book_written(struct ms_sim_node *node, const struct ms_block *block)
@@ -434,7 +454,8 @@ void ms_sim_book_written(struct ms_sim_node *node, const struct ms_block *block)
     struct ms_sim *sim = node->sim;
     struct ms_group_header header;
     if (ms_group_check(ms_bytes(block->data, block->size), &header)) {
-        ms_sim_broken(sim, node->index, "wrote an unsound group at lsn %llu: %s", (unsigned long long)block->first, ms_error_message());
+        ms_sim_broken(sim, node->index, "wrote an unsound group at lsn %llu: %s", (unsigned long long)block->first,
+                      ms_error_message());
         return;
     }
     struct ms_sim_point end = node->handed;

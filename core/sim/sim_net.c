@@ -6,7 +6,8 @@
  *
  * Bytes are the real ones: frames are encoded with ms_frame_header, cut anywhere, put together again with ms_frame_open and
  * ms_frame_check. What is between `out` and the reader is bounded by wire.buffer, so a slow reader makes the sender wait.
- * A link ends by a close (what was sent arrives first), by a reset (at once), or silently: both ends stay up and nothing arrives.
+ * A link ends by a close (what was sent arrives first), by a reset (at once), or silently: both ends stay up and
+ * nothing arrives.
  *
  * Inside a frame's handling the engine may close any link, so links are freed only at the beginning of an event. */
 #include <stdio.h>
@@ -74,12 +75,15 @@ void ms_sim_net_init(struct ms_sim *sim)
 }
 
 /* An event for the end `id`, on whichever node it is. Links outlive nodes, so it is not bound to a life. */
-static void post(struct ms_sim *sim, uint64_t delay, const char *name, ms_sim_event_fn fn, uint64_t id, uint64_t value, void *data)
+static void post(struct ms_sim *sim, uint64_t delay, const char *name, ms_sim_event_fn fn, uint64_t id, uint64_t value,
+                 void *data)
 {
-    ms_sim_at(sim, delay, (struct ms_sim_event){.name = name, .fn = fn, .id = id, .value = value, .data = data, .node = MS_SIM_NODES_MAX});
+    ms_sim_at(
+        sim, delay,
+        (struct ms_sim_event){.name = name, .fn = fn, .id = id, .value = value, .data = data, .node = MS_SIM_NODES_MAX});
 }
 
-/* ---- ending ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------------------------- */
 
 static struct ms_sim_node *living(struct ms_sim *sim, const struct ms_sim_end *end)
 {
@@ -146,7 +150,7 @@ void ms_sim_net_node_down(struct ms_sim_node *node, bool silent)
     }
 }
 
-/* ---- receiving --------------------------------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------------------------- */
 
 static void kick(struct ms_sim *sim, struct ms_sim_link *link, uint32_t i, uint64_t delay);
 
@@ -192,14 +196,17 @@ static void deliver(struct ms_sim *sim, struct ms_sim_link *link, uint32_t i)
         struct ms_bytes payload;
         int rc = next_frame(sim, pipe, &frame, &payload);
         if (rc < 0) {
-            if (link->flipped) sim->counts.flips_refused++;
-            else ms_sim_broken(sim, end->node, "refused a frame that nobody had touched: %s", ms_error_message());
+            if (link->flipped)
+                sim->counts.flips_refused++;
+            else
+                ms_sim_broken(sim, end->node, "refused a frame that nobody had touched: %s", ms_error_message());
             end_down(sim, link, i, rc, ms_error_message());
             reset_end(sim, link, 1 - i, wire_of(sim, link)->delay_us);
             return;
         }
         if (rc == 0) break;
-        ms_sim_note(sim, end->node, "< %s %u bytes (link %llu)", ms_frame_name(frame.type), frame.size, (unsigned long long)end->id);
+        ms_sim_note(sim, end->node, "< %s %u bytes (link %llu)", ms_frame_name(frame.type), frame.size,
+                    (unsigned long long)end->id);
         ms_engine_frame(&node->engine, end->id, frame.type, frame.flags, payload);
         consumed(pipe, MS_FRAME_HEADER + frame.size);
         ms_sim_node_after(node);
@@ -246,25 +253,20 @@ static void on_arrive(struct ms_sim *sim, struct ms_sim_event *event)
     deliver(sim, link, i);
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------------------------- */
 
 static size_t unsent(const struct ms_sim_pipe *pipe)
 {
     return pipe->out.size - pipe->out_from;
 }
 
-uint64_t ms_sim_net_unsent(const struct ms_sim *sim, uint64_t id)
-{
-    uint32_t i;
-    const struct ms_sim_link *link = find(sim, id, &i);
-    return link ? unsent(&link->ends[i].pipe) : 0;
-}
-
 /* How much goes on the wire now. */
-static size_t portion(struct ms_sim *sim, struct ms_sim_link *link, const struct ms_sim_pipe *pipe)
+static size_t portion(struct ms_sim *sim, struct ms_sim_link *link, uint32_t i)
 {
     const struct ms_sim_wire *wire = wire_of(sim, link);
-    size_t waiting = (size_t)pipe->in_flight + pipe->in.size - pipe->in_from;
+    const struct ms_sim_pipe *pipe = &link->ends[i].pipe;
+    size_t waiting = (size_t)pipe->in_flight;
+    if (link->ends[1 - i].paused) waiting += pipe->in.size - pipe->in_from; /* otherwise it is read, frame or no frame */
     size_t size = waiting < wire->buffer ? wire->buffer - waiting : 0;
     if (size > unsent(pipe)) size = unsent(pipe);
     if (size > wire->chunk) size = wire->chunk;
@@ -311,7 +313,7 @@ static void on_send(struct ms_sim *sim, struct ms_sim_event *event)
     struct ms_sim_pipe *pipe = &end->pipe;
     pipe->sending = false;
     if (link->ends[1 - i].closed && end->closed) return;
-    size_t size = portion(sim, link, pipe);
+    size_t size = portion(sim, link, i);
     if (size) launch(sim, link, i, size);
     const struct ms_sim_wire *wire = wire_of(sim, link);
     if (wire->cut_bytes && link->carried >= wire->cut_bytes) {
@@ -364,7 +366,8 @@ void ms_sim_net_send(struct ms_sim_node *node, uint64_t id, uint8_t type, uint8_
     /* Promise 9: what waits for a slow follower is bounded by the window, give or take one frame. */
     size_t bound = sim->policy.window_bytes + 2 * bulk_max(sim);
     if (unsent(&link->ends[i].pipe) > bound)
-        ms_sim_broken(sim, node->index, "%zu bytes wait for link %llu, more than %zu", unsent(&link->ends[i].pipe), (unsigned long long)id, bound);
+        ms_sim_broken(sim, node->index, "%zu bytes wait for link %llu, more than %zu", unsent(&link->ends[i].pipe),
+                      (unsigned long long)id, bound);
     if (unsent(&link->ends[i].pipe) > sim->policy.window_bytes) sim->counts.backlogs++;
     ms_sim_note(sim, node->index, "> %s (link %llu)", ms_frame_name(type), (unsigned long long)id);
     kick(sim, link, i, 5);
@@ -381,7 +384,7 @@ void ms_sim_net_close_link(struct ms_sim_node *node, uint64_t id)
     kick(node->sim, link, i, 5);
 }
 
-/* ---- connecting ---------------------------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------------------------ */
 
 static void come_up(struct ms_sim *sim, struct ms_sim_link *link, uint32_t i)
 {

@@ -1,8 +1,8 @@
-/* One simulated node: its birth (data directory, recovery, engine), its ends (clean, killed, power loss), and the io table through
- * which its engine reaches clock, disk, network and host.
+/* One simulated node: its birth (data directory, recovery, engine), its ends (clean, killed, power loss), and the io
+ * table through which its engine reaches clock, disk, network and host.
  *
- * An end frees everything that the process had, with the file system already stopped, so that freeing can't tidy up what a real
- * process would have left behind. */
+ * An end frees everything that the process had, with the file system already stopped, so that freeing can't tidy up
+ * what a real process would have left behind. */
 #include <stdio.h>
 
 #include "../base/error.h"
@@ -10,7 +10,7 @@
 
 static const char cluster_name[] = "sim";
 
-/* ---- io.h -------------------------------------------------------------------------------------------------------------------- */
+/* ---- io.h ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t io_now(struct ms_io *io)
 {
@@ -48,8 +48,8 @@ static void io_wake_at(struct ms_io *io, uint64_t now)
     if (wish < sim->now) wish = sim->now;
     if (node->wake && node->wake <= wish) return;
     node->wake = wish;
-    ms_sim_at(sim, wish - sim->now + ms_sim_below(&sim->dice, 100), (struct ms_sim_event){
-        .name = "tick", .fn = on_tick, .node = node->index, .life = node->life, .value = wish});
+    ms_sim_at(sim, wish - sim->now + ms_sim_below(&sim->dice, 100),
+              (struct ms_sim_event){.name = "tick", .fn = on_tick, .node = node->index, .life = node->life, .value = wish});
 }
 
 static void io_log_write(struct ms_io *io, struct ms_block *block)
@@ -121,7 +121,8 @@ static uint64_t io_connect(struct ms_io *io, const char *address)
     return ms_sim_net_connect(ms_sim_node_of(io), address);
 }
 
-static void io_send(struct ms_io *io, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload, struct ms_block *block)
+static void io_send(struct ms_io *io, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload,
+                    struct ms_block *block)
 {
     struct ms_sim_node *node = ms_sim_node_of(io);
     if (block) ms_sim_check_send(node, link, block);
@@ -165,8 +166,8 @@ static void give_host(struct ms_sim_node *node, uint64_t lsn)
     node->host_lsn = lsn;
     if (node->host_busy) return;
     node->host_busy = true;
-    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 5000), (struct ms_sim_event){
-        .name = "host", .fn = on_host, .node = node->index, .life = node->life});
+    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 5000),
+              (struct ms_sim_event){.name = "host", .fn = on_host, .node = node->index, .life = node->life});
 }
 
 static void io_applied(struct ms_io *io, struct ms_block *block)
@@ -190,16 +191,34 @@ static void io_log_line(struct ms_io *io, int severity, const char *line)
 }
 
 static const struct ms_io_ops io_ops = {
-    .now = io_now, .real_time = io_real_time, .random = io_random, .wake_at = io_wake_at,
-    .log_write = io_log_write, .log_sync = io_log_sync, .log_reserve = io_log_reserve, .log_trim = io_log_trim, .log_read = io_log_read,
-    .snapshot_make = io_snapshot_make, .snapshot_read = io_snapshot_read,
-    .stage_begin = io_stage_begin, .stage_write = io_stage_write, .stage_commit = io_stage_commit, .stage_abort = io_stage_abort,
+    .now = io_now,
+    .real_time = io_real_time,
+    .random = io_random,
+    .wake_at = io_wake_at,
+    .log_write = io_log_write,
+    .log_sync = io_log_sync,
+    .log_reserve = io_log_reserve,
+    .log_trim = io_log_trim,
+    .log_read = io_log_read,
+    .snapshot_make = io_snapshot_make,
+    .snapshot_read = io_snapshot_read,
+    .stage_begin = io_stage_begin,
+    .stage_write = io_stage_write,
+    .stage_commit = io_stage_commit,
+    .stage_abort = io_stage_abort,
     .archive = io_archive,
-    .connect = io_connect, .send = io_send, .close = io_close, .pause = io_pause,
-    .changed = io_changed, .role = io_role, .applied = io_applied, .replaced = io_replaced, .log_line = io_log_line,
+    .connect = io_connect,
+    .send = io_send,
+    .close = io_close,
+    .pause = io_pause,
+    .changed = io_changed,
+    .role = io_role,
+    .applied = io_applied,
+    .replaced = io_replaced,
+    .log_line = io_log_line,
 };
 
-/* ---- birth ------------------------------------------------------------------------------------------------------------------- */
+/* ---- birth ----------------------------------------------------------------------------------------------------- */
 
 void ms_sim_node_forget(struct ms_sim_node *node)
 {
@@ -224,10 +243,12 @@ static int open_state(struct ms_sim_node *node)
     int rc = ms_datadir_open(ms_sim_fs(node->fs), "data", ms_str(cluster_name), id, &node->dir);
     if (!rc) rc = ms_store_init(&node->store);
     if (rc) return rc;
-    /* recovery opens the log with the path of the live generation: a buffer that stays what it is when generations are switched */
+    /* recovery opens the log with the path of the live generation: a buffer that stays what it is when generations are
+     * switched */
     memcpy(node->log_dirs[0], node->dir.live, MS_PATH_MAX);
     uint64_t errors = ms_sim_fs_counters(node->fs)->eio;
-    node->recovered = ms_recover(&node->dir, ms_str(cluster_name), &node->log_config, &node->store, &node->log, &node->recovery);
+    node->recovered =
+        ms_recover(&node->dir, ms_str(cluster_name), &node->log_config, &node->store, &node->log, &node->recovery);
     node->read_errors = ms_sim_fs_counters(node->fs)->eio > errors;
     return node->recovered == MS_E_DAMAGED ? 0 : node->recovered;
 }
@@ -273,7 +294,10 @@ int ms_sim_node_open(struct ms_sim_node *node)
     int rc = open_state(node);
     if (!rc) rc = open_engine(node);
     char why[200];
-    (void)snprintf(why, sizeof why, "%s", rc ? ms_fail_message(rc) : node->recovered ? ms_fail_message(node->recovered) : "ok");
+    (void)snprintf(why, sizeof why, "%s",
+                   rc                ? ms_fail_message(rc)
+                   : node->recovered ? ms_fail_message(node->recovered)
+                                     : "ok");
     ms_sim_note(sim, node->index, "starts: %d %s, at %llu", rc, why, (unsigned long long)node->store.applied);
     if (rc) {
         free_all(node);
@@ -288,7 +312,7 @@ int ms_sim_node_open(struct ms_sim_node *node)
     return 0;
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------------------------ */
 
 /* What a process that ends in order does: what was handed to the log is written and synced. */
 static void finish_log(struct ms_sim_node *node)
@@ -315,8 +339,10 @@ void ms_sim_node_end(struct ms_sim_node *node, int kind)
     if (node->has_engine && node->engine.follow.stage) sim->counts.bootstraps_interrupted_by_crash += kind != MS_SIM_STOP;
     ms_sim_work_forget(node);
     ms_sim_net_node_down(node, kind == MS_SIM_POWER);
-    if (kind == MS_SIM_STOP) finish_log(node);
-    else ms_sim_fs_stop_after(node->fs, 0);
+    if (kind == MS_SIM_STOP)
+        finish_log(node);
+    else
+        ms_sim_fs_stop_after(node->fs, 0);
     free_all(node);
     if (kind == MS_SIM_KILL) ms_sim_fs_crash(node->fs);
     if (kind == MS_SIM_POWER) {
@@ -328,7 +354,8 @@ void ms_sim_node_end(struct ms_sim_node *node, int kind)
     if (kind == MS_SIM_STOP) sim->counts.clean_stops++;
     if (kind == MS_SIM_KILL) sim->counts.kills++;
     if (kind == MS_SIM_POWER) sim->counts.power_losses++;
-    if (ms_sim_fs_handles(node->fs)) ms_sim_broken(sim, node->index, "%u files are open after the end", ms_sim_fs_handles(node->fs));
+    if (ms_sim_fs_handles(node->fs))
+        ms_sim_broken(sim, node->index, "%u files are open after the end", ms_sim_fs_handles(node->fs));
     node->up = node->has_engine = false;
     node->powerless = kind == MS_SIM_POWER;
     node->lost_power |= kind == MS_SIM_POWER;

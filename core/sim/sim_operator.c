@@ -1,21 +1,25 @@
-/* The operator of a random run: starts dead nodes, says who leads, promotes when the leader is gone, lets the others follow, and says
- * adopt where a node refuses. Like a real one it knows only what status shows, and it is not always wise: it may start a deposed leader
- * as leader, or promote somebody while the old leader is merely cut off. It never does what metasync.h forbids. */
+/* The operator of a random run: starts dead nodes, says who leads, promotes when the leader is gone, lets the others
+ * follow, and says adopt where a node refuses. Like a real one it knows only what status shows, and it is not always
+ * wise: it may start a deposed leader as leader, or promote somebody while the old leader is merely cut off. It never
+ * does what metasync.h forbids. */
 #include "sim_world.h"
 
 static bool is_leading(const struct ms_sim_node *node)
 {
-    return node->has_engine && (node->engine.role == MS_ROLE_LEADER || node->engine.role == MS_ROLE_OPENING || node->engine.role == MS_ROLE_ASKING);
+    return node->has_engine && (node->engine.role == MS_ROLE_LEADER || node->engine.role == MS_ROLE_OPENING ||
+                                node->engine.role == MS_ROLE_ASKING);
 }
 
 /* The node with the most history: highest epoch, then position. NULL if nobody is up. */
 static struct ms_sim_node *best(struct ms_sim *sim, const struct ms_sim_node *except, bool leading)
 {
     struct ms_sim_node *found = NULL;
-    MS_SIM_FOR_NODES(sim, node) {
+    MS_SIM_FOR_NODES(sim, node)
+    {
         if (!node->has_engine || node == except || (leading && node->engine.role != MS_ROLE_LEADER)) continue;
         if (!leading && !ms_engine_promotable(&node->engine, NULL)) continue;
-        int order = found ? ms_epoch_compare(ms_lineage_last(&node->store.lineage), ms_lineage_last(&found->store.lineage)) : 1;
+        int order =
+            found ? ms_epoch_compare(ms_lineage_last(&node->store.lineage), ms_lineage_last(&found->store.lineage)) : 1;
         if (order > 0 || (order == 0 && node->store.applied > found->store.applied)) found = node;
     }
     return found;
@@ -28,16 +32,18 @@ static void elect(struct ms_sim *sim, struct ms_sim_node *node)
     ms_sim_note(sim, node->index, "is the operator's choice");
 }
 
-/* ---- starting -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------------------------- */
 
 static void start_node(struct ms_sim *sim, struct ms_sim_node *node)
 {
     if (node->up || sim->now < node->down_until) return;
-    if (ms_sim_node_open(node)) node->down_until = sim->now + ms_sim_between(sim, 2000, 30000);
-    else node->returning = node->has_led && ms_sim_one_in(sim, 3); /* it may think that it still leads */
+    if (ms_sim_node_open(node))
+        node->down_until = sim->now + ms_sim_between(sim, 2000, 30000);
+    else
+        node->returning = node->has_led && ms_sim_one_in(sim, 3); /* it may think that it still leads */
 }
 
-/* ---- leading ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- leading --------------------------------------------------------------------------------------------------- */
 
 /* The chosen one does not lead and does not try: what now? */
 static void urge_leader(struct ms_sim *sim, struct ms_sim_node *node)
@@ -68,7 +74,7 @@ static void urge_leader(struct ms_sim *sim, struct ms_sim_node *node)
     }
 }
 
-/* ---- following -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- following ------------------------------------------------------------------------------------------------- */
 
 static void answer_refusal(struct ms_sim *sim, struct ms_sim_node *node)
 {
@@ -99,7 +105,8 @@ static void urge_follower(struct ms_sim *sim, struct ms_sim_node *node)
         (void)ms_sim_lead(sim, node->index, !ms_sim_one_in(sim, 8));
     } else if (e->role != MS_ROLE_FOLLOWER || strcmp(e->follow.address, leader) != 0) {
         /* a rival that leads by mistake is told after a while only */
-        if (!is_leading(node) || sim->calm || ms_sim_one_in(sim, 8)) (void)ms_sim_follow(sim, node->index, (uint32_t)sim->leader);
+        if (!is_leading(node) || sim->calm || ms_sim_one_in(sim, 8))
+            (void)ms_sim_follow(sim, node->index, (uint32_t)sim->leader);
     } else if (e->follow.state == MS_FOLLOW_REFUSED) {
         answer_refusal(sim, node);
     } else {

@@ -1,7 +1,7 @@
 /* Snapshots in virtual time: the maker, reading pieces for a link, and the staging of a received one.
  *
- * The maker is a chain of events, one for each step that engine.h lists (new, start, walk + write, cut, copy_log, finish), so that
- * changes, crashes, role changes and switches of the generation fall between any two of them. */
+ * The maker is a chain of events, one for each step that engine.h lists (new, start, walk + write, cut, copy_log,
+ * finish), so that changes, crashes, role changes and switches of the generation fall between any two of them. */
 #include <stdio.h>
 
 #include "../base/error.h"
@@ -11,7 +11,7 @@ enum maker_step { STEP_OFF, STEP_NEW, STEP_START, STEP_WALK, STEP_CUT, STEP_COPY
 
 enum { WALK_BYTES = 4096, COPY_BYTES = 8192, PIECE_MAX = 64 << 10 };
 
-/* ---- making ------------------------------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------------------------- */
 
 static void on_step(struct ms_sim *sim, struct ms_sim_event *event);
 
@@ -19,8 +19,8 @@ static void next_step(struct ms_sim_node *node, int step)
 {
     node->maker.step = step;
     uint64_t slow = node->jobs.slow ? node->jobs.slow : 1;
-    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 900) * slow, (struct ms_sim_event){
-        .name = "maker", .fn = on_step, .node = node->index, .life = node->life});
+    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 900) * slow,
+              (struct ms_sim_event){.name = "maker", .fn = on_step, .node = node->index, .life = node->life});
 }
 
 void ms_sim_snap_make(struct ms_sim_node *node)
@@ -32,6 +32,8 @@ void ms_sim_snap_make(struct ms_sim_node *node)
     next_step(node, STEP_NEW);
 }
 
+static void settle_sources(struct ms_sim_node *node, uint64_t end, int rc);
+
 static void made(struct ms_sim_node *node, int rc)
 {
     struct ms_sim_maker *maker = &node->maker;
@@ -39,13 +41,16 @@ static void made(struct ms_sim_node *node, int rc)
     (void)snprintf(why, sizeof why, "%s", rc ? ms_fail_message(rc) : "ok");
     uint64_t end = maker->writer && !rc ? ms_snapshot_end_lsn(maker->writer) : 0;
     uint64_t size = maker->writer && !rc ? ms_snapshot_written(maker->writer) : 0;
+    settle_sources(node, end, rc);
     ms_snapshot_free(maker->writer);
     maker->writer = NULL;
     maker->step = STEP_OFF;
     maker->stale = false;
     if (ms_sim_node_stopped(node)) return;
-    if (rc) node->sim->counts.snapshots_failed++;
-    else node->sim->counts.snapshots_made++;
+    if (rc)
+        node->sim->counts.snapshots_failed++;
+    else
+        node->sim->counts.snapshots_made++;
     ms_sim_note(node->sim, node->index, "snapshot made, end %llu: %d %s", (unsigned long long)end, rc, why);
     ms_engine_snapshot_made(&node->engine, end, size, rc);
     ms_sim_node_after(node);
@@ -56,8 +61,8 @@ static int make_new(struct ms_sim_node *node)
     struct ms_sim_maker *maker = &node->maker;
     memcpy(maker->dir, node->dir.live, sizeof maker->dir);
     maker->stale = false;
-    return ms_snapshot_new(node->dir.fs, maker->dir, ms_str(node->engine.cluster), ms_sim_between(node->sim, 1, UINT64_MAX - 1),
-                           node->sim->policy.group_bytes, &maker->writer);
+    return ms_snapshot_new(node->dir.fs, maker->dir, ms_str(node->engine.cluster),
+                           ms_sim_between(node->sim, 1, UINT64_MAX - 1), node->sim->policy.group_bytes, &maker->writer);
 }
 
 /* Does one step; 0 = go on with *next, which is STEP_OFF after the last one. */
@@ -101,58 +106,100 @@ static void on_step(struct ms_sim *sim, struct ms_sim_event *event)
 
 void ms_sim_snap_close(struct ms_sim_node *node)
 {
+    ms_sim_snap_close_sources(node);
     ms_snapshot_free(node->maker.writer);
     memset(&node->maker, 0, sizeof node->maker);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------- */
 
 struct piece_request {
     uint64_t snapshot, offset;
 };
 
-struct source {
-    char path[MS_PATH_MAX];
-    uint64_t id, end, limit; /* limit 0 = the whole file */
-};
-
-/* The growing snapshot if it is the one asked for (0 = any), else the finished one, newest first. */
-static int find_source(struct ms_sim_node *node, uint64_t id, struct source *source)
+static void close_source(struct ms_sim_node *node, struct ms_sim_source *source)
 {
-    const struct ms_sim_maker *maker = &node->maker;
-    bool growing = maker->writer && !maker->stale && maker->step > STEP_START;
-    *source = (struct source){.id = id};
-    if (growing && (id == 0 || id == ms_snapshot_id(maker->writer))) {
-        source->id = ms_snapshot_id(maker->writer);
-        source->limit = ms_snapshot_written(maker->writer);
-        return ms_path(source->path, maker->dir, "snap.tmp");
+    if (source->file) node->dir.fs->ops->close(node->dir.fs, source->file);
+    *source = (struct ms_sim_source){0};
+}
+
+void ms_sim_snap_close_sources(struct ms_sim_node *node)
+{
+    for (uint32_t i = 0; i < MS_SIM_READERS; i++) close_source(node, &node->sources[i]);
+}
+
+/* The snapshot that is being made is whole now, or will never be. */
+static void settle_sources(struct ms_sim_node *node, uint64_t end, int rc)
+{
+    for (uint32_t i = 0; i < MS_SIM_READERS; i++) {
+        struct ms_sim_source *source = &node->sources[i];
+        if (!source->file || source->end) continue;
+        if (rc)
+            close_source(node, source);
+        else
+            source->end = end;
     }
+}
+
+static int open_growing(struct ms_sim_node *node, struct ms_sim_source *source)
+{
+    char path[MS_PATH_MAX];
+    source->id = ms_snapshot_id(node->maker.writer);
+    int rc = ms_path(path, node->maker.dir, "snap.tmp");
+    return rc ? rc : node->dir.fs->ops->open(node->dir.fs, path, MS_FS_READ, &source->file);
+}
+
+/* The finished one with this id; 0: the newest. */
+static int open_finished(struct ms_sim_node *node, uint64_t id, struct ms_sim_source *source)
+{
+    struct ms_fs *fs = node->dir.fs;
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
+    char path[MS_PATH_MAX];
     uint32_t count = 0;
-    int rc = ms_snapshot_list(node->dir.fs, node->dir.live, names, &count);
+    int rc = ms_snapshot_list(fs, node->dir.live, names, &count);
     for (uint32_t i = 0; i < count && !rc; i++) {
-        rc = ms_path(source->path, node->dir.live, names[i].name);
-        if (!rc) rc = ms_snapshot_read_id(node->dir.fs, source->path, &source->id);
+        rc = ms_path(path, node->dir.live, names[i].name);
+        if (!rc) rc = ms_snapshot_read_id(fs, path, &source->id);
         source->end = names[i].end;
-        if (!rc && (id == 0 || id == source->id)) return 0;
+        if (!rc && (id == 0 || id == source->id)) return fs->ops->open(fs, path, MS_FS_READ, &source->file);
     }
     return rc ? rc : ms_fail(MS_E_NOT_FOUND, "there is no such snapshot");
 }
 
-static int read_piece(struct ms_sim_node *node, const struct source *source, uint64_t offset, struct ms_buf *data, bool *eof)
+/* The file that this link reads: it stays open, so that pruning takes it away from nobody who reads it. */
+static int source_of(struct ms_sim_node *node, uint64_t link, uint64_t id, struct ms_sim_source **found)
+{
+    struct ms_sim_source *source = &node->sources[ms_sim_below(&node->sim->dice, MS_SIM_READERS)];
+    for (uint32_t i = 0; i < MS_SIM_READERS; i++)
+        if (node->sources[i].link == link) source = &node->sources[i];
+    *found = source;
+    if (source->file && source->link == link && source->id == id) return 0;
+    close_source(node, source);
+    const struct ms_sim_maker *maker = &node->maker;
+    bool growing =
+        maker->writer && !maker->stale && maker->step > STEP_START && (id == 0 || id == ms_snapshot_id(maker->writer));
+    int rc = growing ? open_growing(node, source) : open_finished(node, id, source);
+    if (rc)
+        close_source(node, source);
+    else
+        source->link = link;
+    return rc;
+}
+
+static int read_piece(struct ms_sim_node *node, const struct ms_sim_source *source, uint64_t offset, struct ms_buf *data,
+                      bool *eof)
 {
     struct ms_fs *fs = node->dir.fs;
-    struct ms_file *file = NULL;
-    uint64_t size = source->limit;
+    uint64_t size = 0;
     size_t got = 0;
-    int rc = fs->ops->open(fs, source->path, MS_FS_READ, &file);
-    if (rc) return rc;
-    if (!source->limit && source->end) rc = fs->ops->size(fs, file, &size);
+    int rc = source->end ? fs->ops->size(fs, source->file, &size) : 0;
+    if (!source->end) size = ms_snapshot_written(node->maker.writer);
     if (!rc && offset < size) {
-        uint64_t wanted = ms_sim_between(node->sim, 1, PIECE_MAX < node->sim->policy.window_bytes ? PIECE_MAX : node->sim->policy.window_bytes);
-        rc = ms_snapshot_read(fs, file, offset, size, (size_t)wanted, data, &got);
+        uint64_t wanted =
+            ms_sim_between(node->sim, 1,
+                           PIECE_MAX < node->sim->policy.window_bytes ? PIECE_MAX : node->sim->policy.window_bytes);
+        rc = ms_snapshot_read(fs, source->file, offset, size, (size_t)wanted, data, &got);
     }
-    fs->ops->close(fs, file);
     *eof = source->end && offset + got >= size;
     return rc;
 }
@@ -161,17 +208,18 @@ static void on_piece(struct ms_sim *sim, struct ms_sim_event *event)
 {
     struct ms_sim_node *node = sim->nodes[event->node];
     const struct piece_request *request = event->data;
-    struct source source;
+    struct ms_sim_source *source = NULL;
     struct ms_buf data;
     bool eof = false;
     ms_buf_init(&data);
-    int rc = find_source(node, request->snapshot, &source);
-    if (!rc) rc = read_piece(node, &source, request->offset, &data, &eof);
+    int rc = source_of(node, event->id, request->snapshot, &source);
+    if (!rc) rc = read_piece(node, source, request->offset, &data, &eof);
     if (!ms_sim_node_stopped(node)) {
         if (rc && rc != MS_E_NOT_FOUND) sim->counts.eio_other++;
-        ms_sim_note(sim, node->index, "snapshot piece at %llu, %zu bytes%s: %d", (unsigned long long)request->offset, data.size,
-                    eof ? ", the last" : "", rc);
-        ms_engine_snapshot_data(&node->engine, event->id, source.id, request->offset, ms_buf_bytes(&data), eof, source.end, rc);
+        ms_sim_note(sim, node->index, "snapshot piece at %llu, %zu bytes%s: %d", (unsigned long long)request->offset,
+                    data.size, eof ? ", the last" : "", rc);
+        ms_engine_snapshot_data(&node->engine, event->id, source->id, request->offset, ms_buf_bytes(&data), eof, source->end,
+                                rc);
         ms_sim_node_after(node);
     }
     ms_buf_close(&data);
@@ -188,11 +236,12 @@ void ms_sim_snap_read(struct ms_sim_node *node, uint64_t link, uint64_t snapshot
     }
     *request = (struct piece_request){snapshot, offset};
     uint64_t slow = node->jobs.slow ? node->jobs.slow : 1;
-    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 800) * slow, (struct ms_sim_event){
-        .name = "piece", .fn = on_piece, .node = node->index, .life = node->life, .id = link, .data = request});
+    ms_sim_at(node->sim, ms_sim_between(node->sim, 50, 800) * slow,
+              (struct ms_sim_event){
+                  .name = "piece", .fn = on_piece, .node = node->index, .life = node->life, .id = link, .data = request});
 }
 
-/* ---- staging ------------------------------------------------------------------------------------------------------------------- */
+/* ---- staging --------------------------------------------------------------------------------------------------- */
 
 static void close_stage(struct ms_sim_node *node)
 {
@@ -215,7 +264,8 @@ void ms_sim_stage_write(struct ms_sim_node *node, struct ms_bytes groups)
 {
     struct ms_sim_jobs *jobs = &node->jobs;
     if (!jobs->stage_rc && !jobs->stage) jobs->stage_rc = ms_fail(MS_E_INVALID, "nothing is staged");
-    if (!jobs->stage_rc) jobs->stage_rc = ms_fs_write_all(node->dir.fs, jobs->stage, jobs->stage_size, groups.data, groups.size);
+    if (!jobs->stage_rc)
+        jobs->stage_rc = ms_fs_write_all(node->dir.fs, jobs->stage, jobs->stage_size, groups.data, groups.size);
     jobs->stage_size += groups.size;
 }
 
@@ -274,5 +324,6 @@ int ms_sim_stage_commit(struct ms_sim_node *node, uint64_t end)
         ms_log_reader_close(node->readers[i].reader);
         node->readers[i] = (struct ms_sim_reader){0};
     }
+    ms_sim_snap_close_sources(node);
     return 0;
 }

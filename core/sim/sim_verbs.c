@@ -27,11 +27,12 @@ static int done(struct ms_sim_node *node, int rc)
     return rc < 0 ? ms_fail(rc, "%s", why) : rc;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------ */
 
 int ms_sim_start(struct ms_sim *sim, uint32_t node)
 {
-    if (node >= sim->options.nodes || sim->nodes[node]->up) return ms_fail(MS_E_INVALID, "n%u is up or does not exist", node);
+    if (node >= sim->options.nodes || sim->nodes[node]->up)
+        return ms_fail(MS_E_INVALID, "n%u is up or does not exist", node);
     int rc = ms_sim_node_open(sim->nodes[node]);
     return sim->failed ? ms_fail(sim->failed, "%s", sim->message) : rc;
 }
@@ -61,7 +62,8 @@ int ms_sim_power_loss(struct ms_sim *sim, uint32_t node)
 
 int ms_sim_wipe(struct ms_sim *sim, uint32_t index)
 {
-    if (index >= sim->options.nodes || sim->nodes[index]->up) return ms_fail(MS_E_INVALID, "n%u is up or does not exist", index);
+    if (index >= sim->options.nodes || sim->nodes[index]->up)
+        return ms_fail(MS_E_INVALID, "n%u is up or does not exist", index);
     struct ms_sim_node *node = sim->nodes[index];
     int64_t countdown = ms_sim_hush();
     struct ms_sim_fs *fresh = ms_sim_fs_new(ms_sim_between(sim, 1, UINT64_MAX - 1));
@@ -79,7 +81,7 @@ int ms_sim_wipe(struct ms_sim *sim, uint32_t index)
     return 0;
 }
 
-/* ---- roles -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- roles ----------------------------------------------------------------------------------------------------- */
 
 int ms_sim_lead(struct ms_sim *sim, uint32_t index, bool ask)
 {
@@ -121,9 +123,10 @@ int ms_sim_adopt(struct ms_sim *sim, uint32_t index)
     return done(node, rc);
 }
 
-/* ---- writing and reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- writing and reading --------------------------------------------------------------------------------------- */
 
-int ms_sim_put(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn, int *level)
+int ms_sim_put(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
+               int *level)
 {
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
@@ -131,7 +134,8 @@ int ms_sim_put(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_byt
     return done(node, ms_sim_work_put(node, table, key, value, lsn, level));
 }
 
-int ms_sim_batch(struct ms_sim *sim, uint32_t index, const struct ms_sim_write *writes, size_t count, uint64_t *lsn, int *level)
+int ms_sim_batch(struct ms_sim *sim, uint32_t index, const struct ms_sim_write *writes, size_t count, uint64_t *lsn,
+                 int *level)
 {
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
@@ -165,12 +169,13 @@ int ms_sim_spoil(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_b
 
 int ms_sim_tampered(struct ms_sim *sim, uint32_t node)
 {
-    if (node >= sim->options.nodes || sim->nodes[node]->up) return ms_fail(MS_E_INVALID, "n%u is up or does not exist", node);
+    if (node >= sim->options.nodes || sim->nodes[node]->up)
+        return ms_fail(MS_E_INVALID, "n%u is up or does not exist", node);
     sim->nodes[node]->damaged_disk = MS_SIM_DAMAGE_ANY;
     return 0;
 }
 
-/* ---- network ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- network --------------------------------------------------------------------------------------------------- */
 
 struct ms_sim_wire *ms_sim_wire(struct ms_sim *sim, uint32_t a, uint32_t b)
 {
@@ -179,7 +184,8 @@ struct ms_sim_wire *ms_sim_wire(struct ms_sim *sim, uint32_t a, uint32_t b)
 
 int ms_sim_cut(struct ms_sim *sim, uint32_t a, uint32_t b, int how)
 {
-    if (a == b || a >= sim->options.nodes || b >= sim->options.nodes) return ms_fail(MS_E_INVALID, "there is no wire from n%u to n%u", a, b);
+    if (a == b || a >= sim->options.nodes || b >= sim->options.nodes)
+        return ms_fail(MS_E_INVALID, "there is no wire from n%u to n%u", a, b);
     ms_sim_wire(sim, a, b)->cut = how;
     if (how == MS_SIM_WIRE_OK) return 0;
     sim->counts.partitions++;
@@ -199,7 +205,7 @@ uint64_t ms_sim_link_bytes(const struct ms_sim *sim, uint32_t a, uint32_t b)
     return a < b ? sim->link_bytes[a][b] : sim->link_bytes[b][a];
 }
 
-/* ---- looking inside ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- looking inside -------------------------------------------------------------------------------------------- */
 
 bool ms_sim_up(const struct ms_sim *sim, uint32_t node)
 {
@@ -247,13 +253,14 @@ bool ms_sim_equal(struct ms_sim *sim, uint32_t a, uint32_t b)
         if (!mine) continue;
         struct comparison comparison = {.other = theirs};
         for (uint32_t shard = 0; shard < MS_TABLE_SHARDS; shard++)
-            if (mine->content->shards[shard].entries && ms_table_visit(mine, shard, false, same_entry, &comparison)) return false;
+            if (mine->content->shards[shard].entries && ms_table_visit(mine, shard, false, same_entry, &comparison))
+                return false;
         if (comparison.entries != theirs->content->live) return false;
     }
     return true;
 }
 
-/* ---- until --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- until ----------------------------------------------------------------------------------------------------- */
 
 /* Why this node is not yet like its leader; NULL = it is. */
 static const char *unsettled(struct ms_sim_node *node, struct ms_sim_node *leader)
@@ -277,7 +284,8 @@ static bool settled(struct ms_sim *sim, uint32_t leader, bool down_too, char *wh
     bool all = true;
     size_t at = 0;
     why[0] = '\0';
-    MS_SIM_FOR_NODES(sim, node) {
+    MS_SIM_FOR_NODES(sim, node)
+    {
         if (!node->up && !down_too) continue;
         const char *reason = unsettled(node, sim->nodes[leader]);
         if (!reason) continue;
@@ -290,24 +298,30 @@ static bool settled(struct ms_sim *sim, uint32_t leader, bool down_too, char *wh
 /* Into the trace: what everybody is at. */
 static void note_states(struct ms_sim *sim)
 {
-    MS_SIM_FOR_NODES(sim, node) {
+    MS_SIM_FOR_NODES(sim, node)
+    {
         const struct ms_engine *e = &node->engine;
-        ms_sim_note(sim, node->index, "%s %s, follow %d of %s, result %d; head %llu submitted %llu written %llu synced %llu applied %llu host %llu",
-                    node->up ? "up" : "down", ms_role_name(e->role), e->follow.state, e->follow.address, e->result,
-                    (unsigned long long)e->tail.head, (unsigned long long)e->submitted, (unsigned long long)e->written,
-                    (unsigned long long)e->synced, (unsigned long long)node->store.applied, (unsigned long long)e->host_applied);
-        ms_sim_note(sim, node->index, "room_end %llu bytes %llu error %d; reserving %d syncing %d wanted %d; log_error %d; %s",
-                    (unsigned long long)e->room_end, (unsigned long long)e->tail.bytes, e->room_error, e->reserving, e->syncing,
-                    e->sync_wanted, e->log_error, e->reason);
+        ms_sim_note(
+            sim, node->index,
+            "%s %s, follow %d of %s, result %d; head %llu submitted %llu written %llu synced %llu applied %llu host %llu",
+            node->up ? "up" : "down", ms_role_name(e->role), e->follow.state, e->follow.address, e->result,
+            (unsigned long long)e->tail.head, (unsigned long long)e->submitted, (unsigned long long)e->written,
+            (unsigned long long)e->synced, (unsigned long long)node->store.applied, (unsigned long long)e->host_applied);
+        ms_sim_note(sim, node->index,
+                    "room_end %llu bytes %llu error %d; reserving %d syncing %d wanted %d; log_error %d; %s",
+                    (unsigned long long)e->room_end, (unsigned long long)e->tail.bytes, e->room_error, e->reserving,
+                    e->syncing, e->sync_wanted, e->log_error, e->reason);
     }
 }
 
 static int compare_all(struct ms_sim *sim, uint32_t leader)
 {
-    MS_SIM_FOR_NODES(sim, node) {
+    MS_SIM_FOR_NODES(sim, node)
+    {
         if (!node->has_engine) continue;
         ms_sim_check_tables(node);
-        if (!sim->failed && !ms_sim_equal(sim, leader, node->index)) ms_sim_broken(sim, node->index, "is at its leader's position, but not equal");
+        if (!sim->failed && !ms_sim_equal(sim, leader, node->index))
+            ms_sim_broken(sim, node->index, "is at its leader's position, but not equal");
     }
     return sim->failed ? ms_fail(sim->failed, "%s", sim->message) : 0;
 }
@@ -334,7 +348,8 @@ int ms_sim_calm(struct ms_sim *sim, uint64_t us)
     ms_sim_chaos_calm(sim);
     while (sim->leader < 0 || !settled(sim, (uint32_t)sim->leader, true, why, sizeof why)) {
         if (sim->now >= end_at) note_states(sim);
-        if (sim->now >= end_at) ms_sim_broken(sim, MS_SIM_NODES_MAX, "does not settle within %llu ms: %s", (unsigned long long)us / 1000, why);
+        if (sim->now >= end_at)
+            ms_sim_broken(sim, MS_SIM_NODES_MAX, "does not settle within %llu ms: %s", (unsigned long long)us / 1000, why);
         int rc = ms_sim_run(sim, SLICE_US);
         if (rc) return rc;
     }

@@ -1,5 +1,5 @@
-/* The client: writes, and remembers what it was promised. Everything that is accepted goes into the book's list of what the log has
- * to bring next; everything that has a level is asked after until it is answered. */
+/* The client: writes, and remembers what it was promised. Everything that is accepted goes into the book's list of what
+ * the log has to bring next; everything that has a level is asked after until it is answered. */
 #include <stdio.h>
 
 #include "../base/error.h"
@@ -7,7 +7,7 @@
 
 enum { KEYS = 24, ETERNALS_MAX = 60, BATCH_MAX = 6, BURST_MAX = 10, VALUE_LARGE = 3000, VALUE_USUAL = 160 };
 
-/* ---- promises -------------------------------------------------------------------------------------------------------------------- */
+/* ---- promises -------------------------------------------------------------------------------------------------- */
 
 static void settle_wait(struct ms_sim_node *node, uint32_t i, int result)
 {
@@ -23,7 +23,8 @@ void ms_sim_work_waits(struct ms_sim_node *node)
         int result = ms_engine_reached(&node->engine, wait->lsn, wait->level, wait->epoch_id);
         if (result == 0) continue;
         if (!node->changed)
-            ms_sim_broken(node->sim, node->index, "nobody was woken although the wait for lsn %llu has ended with %d", (unsigned long long)wait->lsn, result);
+            ms_sim_broken(node->sim, node->index, "nobody was woken although the wait for lsn %llu has ended with %d",
+                          (unsigned long long)wait->lsn, result);
         settle_wait(node, i, result);
     }
     node->changed = false;
@@ -37,15 +38,19 @@ void ms_sim_work_forget(struct ms_sim_node *node)
 
 static void promise(struct ms_sim_node *node, uint64_t lsn, int level)
 {
-    if (level == 0 || !ms_sim_room(node->sim, (void **)&node->waits, &node->wait_capacity, node->wait_count + 1, sizeof *node->waits)) return;
+    if (level == 0 ||
+        !ms_sim_room(node->sim, (void **)&node->waits, &node->wait_capacity, node->wait_count + 1, sizeof *node->waits))
+        return;
     uint64_t epoch_id = ms_lineage_last(&node->store.lineage).id;
-    node->waits[node->wait_count++] = (struct ms_sim_wait){
-        .lsn = lsn, .level = level, .epoch_id = epoch_id, .place = ms_sim_book_place(node->sim, &node->store.lineage, lsn)};
+    node->waits[node->wait_count++] = (struct ms_sim_wait){.lsn = lsn,
+                                                           .level = level,
+                                                           .epoch_id = epoch_id,
+                                                           .place = ms_sim_book_place(node->sim, &node->store.lineage, lsn)};
     int result = ms_engine_reached(&node->engine, lsn, level, epoch_id);
     if (result) settle_wait(node, node->wait_count - 1, result);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------- */
 
 static int table_of(struct ms_sim_node *node, uint32_t table, struct ms_table_state **found)
 {
@@ -64,8 +69,10 @@ static int refused(struct ms_sim_node *node, int rc, uint64_t head)
 {
     struct ms_sim *sim = node->sim;
     if (node->engine.tail.head != head) ms_sim_broken(sim, node->index, "a refused write (%d) moved the log", rc);
-    if (rc == MS_E_AGAIN) sim->counts.again++;
-    else sim->counts.refused++;
+    if (rc == MS_E_AGAIN)
+        sim->counts.again++;
+    else
+        sim->counts.refused++;
     if (rc == MS_E_NO_REPLICA) sim->counts.no_replica++;
     if (rc == MS_E_NO_SPACE) {
         sim->counts.no_space_refusals++;
@@ -100,18 +107,22 @@ static void accept(struct ms_sim_node *node, uint32_t op, uint64_t lsn, uint32_t
         sim->counts.buffered_puts++;
         return;
     }
-    if (!ms_sim_room(sim, (void **)&node->accepted, &node->accepted_capacity, node->accepted_count + 1, sizeof *node->accepted)) return;
+    if (!ms_sim_room(sim, (void **)&node->accepted, &node->accepted_capacity, node->accepted_count + 1,
+                     sizeof *node->accepted))
+        return;
     if (node->accepted_from == node->accepted_count) node->accepted_from = node->accepted_count = 0;
     node->accepted[node->accepted_count++] = (struct ms_sim_accepted){.lsn = lsn, .op = op, .batch = batch};
 }
 
-static void check_readable(struct ms_sim_node *node, const struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
+static void check_readable(struct ms_sim_node *node, const struct ms_table_state *table, struct ms_bytes key,
+                           struct ms_bytes value)
 {
     if (!ms_bytes_equal(ms_table_get(table, key, ms_key_hash(key)), value))
         ms_sim_broken(node->sim, node->index, "table %s: a write was accepted, but readers don't see it", table->name);
 }
 
-int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn, int *level)
+int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
+                    int *level)
 {
     struct ms_sim *sim = node->sim;
     struct ms_table_state *state;
@@ -129,11 +140,15 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
     check_accepting(node);
     check_readable(node, state, key, value);
     bool logged = !equal && !ms_sim_table_buffered(table);
-    if (at != head + logged) ms_sim_broken(sim, node->index, "a write has lsn %llu after %llu", (unsigned long long)at, (unsigned long long)head);
+    if (at != head + logged)
+        ms_sim_broken(sim, node->index, "a write has lsn %llu after %llu", (unsigned long long)at, (unsigned long long)head);
     if (logged || ms_sim_table_buffered(table)) accept(node, op, at, 0);
-    if (equal) sim->counts.equal_puts++;
-    else if (value.data) sim->counts.puts++;
-    else sim->counts.deletes++;
+    if (equal)
+        sim->counts.equal_puts++;
+    else if (value.data)
+        sim->counts.puts++;
+    else
+        sim->counts.deletes++;
     if (lsn) *lsn = at;
     if (level) *level = wanted;
     promise(node, at, wanted);
@@ -141,7 +156,8 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
 }
 
 /* The writes of a batch that change something, in order; the last one of a key wins. */
-static uint32_t plan_batch(struct ms_sim_node *node, const struct ms_sim_write *writes, size_t count, struct ms_engine_write *made, uint32_t *ops, bool *logs)
+static uint32_t plan_batch(struct ms_sim_node *node, const struct ms_sim_write *writes, size_t count,
+                           struct ms_engine_write *made, uint32_t *ops, bool *logs)
 {
     struct ms_sim *sim = node->sim;
     uint32_t logged = 0;
@@ -149,7 +165,8 @@ static uint32_t plan_batch(struct ms_sim_node *node, const struct ms_sim_write *
         uint32_t key = ms_sim_book_key(sim, writes[i].table, writes[i].key);
         ops[i] = key == UINT32_MAX ? 0 : ms_sim_book_op(sim, key, writes[i].value);
         bool wins = true;
-        for (size_t j = i + 1; j < count; j++) wins &= writes[j].table != writes[i].table || !ms_bytes_equal(writes[j].key, writes[i].key);
+        for (size_t j = i + 1; j < count; j++)
+            wins &= writes[j].table != writes[i].table || !ms_bytes_equal(writes[j].key, writes[i].key);
         bool equal = ms_bytes_equal(ms_table_get(made[i].table, made[i].key, ms_key_hash(made[i].key)), made[i].value);
         logs[i] = wins && !equal && !ms_sim_table_buffered(writes[i].table);
         logged += logs[i];
@@ -174,16 +191,19 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
     uint32_t logged = plan_batch(node, writes, count, made, ops, logs);
     rc = ms_engine_commit_batch(&node->engine, made, count, &at, &wanted);
     if (rc == MS_LOCAL) sim->counts.local++;
-    for (size_t i = 0; i < count && rc == MS_E_MEMORY; i++) /* its buffered writes may have been taken before memory ran out */
+    for (size_t i = 0; i < count && rc == MS_E_MEMORY;
+         i++) /* its buffered writes may have been taken before memory ran out */
         if (ops[i] && ms_sim_table_buffered(writes[i].table)) accept(node, ops[i], 0, 0);
     if (rc) return refused(node, rc, head);
     check_accepting(node);
     sim->counts.batches++;
     sim->next_batch++;
     for (size_t i = 0; i < count; i++)
-        if (ops[i] && (logs[i] || ms_sim_table_buffered(writes[i].table))) accept(node, ops[i], logs[i] ? ++head : 0, sim->next_batch);
+        if (ops[i] && (logs[i] || ms_sim_table_buffered(writes[i].table)))
+            accept(node, ops[i], logs[i] ? ++head : 0, sim->next_batch);
     if (at < head || node->engine.tail.head < head)
-        ms_sim_broken(sim, node->index, "a batch of %u changes ends at lsn %llu instead of %llu", logged, (unsigned long long)at, (unsigned long long)head);
+        ms_sim_broken(sim, node->index, "a batch of %u changes ends at lsn %llu instead of %llu", logged,
+                      (unsigned long long)at, (unsigned long long)head);
     for (size_t i = 0; i < count; i++)
         if (logs[i]) check_readable(node, made[i].table, made[i].key, made[i].value);
     if (lsn) *lsn = at;
@@ -192,7 +212,7 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
     return 0;
 }
 
-/* ---- the random client ------------------------------------------------------------------------------------------------------------- */
+/* ---- the random client ----------------------------------------------------------------------------------------- */
 
 struct value {
     uint8_t bytes[VALUE_LARGE];
@@ -226,7 +246,8 @@ static int put_eternal(struct ms_sim_node *node)
     struct value value;
     char text[16];
     uint32_t table = (uint32_t)ms_sim_between(sim, MS_SIM_OS, MS_SIM_REPLICA);
-    if (!ms_sim_room(sim, (void **)&sim->eternals, &sim->eternal_capacity, sim->eternal_count + 1, sizeof *sim->eternals)) return MS_E_MEMORY;
+    if (!ms_sim_room(sim, (void **)&sim->eternals, &sim->eternal_capacity, sim->eternal_count + 1, sizeof *sim->eternals))
+        return MS_E_MEMORY;
     (void)snprintf(text, sizeof text, "e%u", ++sim->next_eternal);
     int rc = ms_sim_work_put(node, table, ms_str(text), new_value(sim, table, &value), NULL, NULL);
     if (rc) return rc;
@@ -245,7 +266,8 @@ static int put_one(struct ms_sim_node *node)
     struct ms_bytes name = some_key(sim, &key);
     if (ms_sim_one_in(sim, 20) && sim->eternal_count < ETERNALS_MAX) return put_eternal(node);
     if (ms_sim_one_in(sim, 8)) return ms_sim_work_put(node, table, name, ms_bytes(NULL, 0), NULL, NULL);
-    struct ms_bytes old = node->tables[table] ? ms_table_get(node->tables[table], name, ms_key_hash(name)) : ms_bytes(NULL, 0);
+    struct ms_bytes old =
+        node->tables[table] ? ms_table_get(node->tables[table], name, ms_key_hash(name)) : ms_bytes(NULL, 0);
     if (ms_sim_one_in(sim, 16) && old.data && old.size <= sizeof value) {
         memcpy(value.bytes, old.data, old.size); /* the same again */
         return ms_sim_work_put(node, table, name, ms_bytes(value.bytes, old.size), NULL, NULL);
@@ -274,9 +296,12 @@ static void burst(struct ms_sim_node *node)
     uint64_t count = ms_sim_between(sim, 1, BURST_MAX);
     int rc = 0;
     for (uint64_t i = 0; i < count && !rc && !sim->failed; i++) {
-        if (ms_sim_one_in(sim, 6)) rc = put_batch(node);
-        else if (ms_sim_one_in(sim, 25)) rc = ms_engine_flush(&node->engine, NULL, (uint32_t)ms_sim_between(sim, 1, 10)) < 0;
-        else rc = put_one(node);
+        if (ms_sim_one_in(sim, 6))
+            rc = put_batch(node);
+        else if (ms_sim_one_in(sim, 25))
+            rc = ms_engine_flush(&node->engine, NULL, (uint32_t)ms_sim_between(sim, 1, 10)) < 0;
+        else
+            rc = put_one(node);
     }
     ms_engine_pump(&node->engine);
     ms_sim_node_after(node);

@@ -1,7 +1,8 @@
 /* The world of a simulation: virtual clock, event queue, chance, trace, and what to do when a promise is broken.
  *
  * The queue is a binary heap by (time, order of asking). A step takes the first event that still means something, moves the
- * clock to it and runs it. Everything else in the simulator happens inside such an event, or inside a verb between two steps. */
+ * clock to it and runs it. Everything else in the simulator happens inside such an event, or inside a verb between two
+ * steps. */
 #include "sim_world.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 
 #include "../base/error.h"
 
-/* ---- chance ------------------------------------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------------------------- */
 
 uint64_t ms_sim_between(struct ms_sim *sim, uint64_t low, uint64_t high)
 {
@@ -21,7 +22,7 @@ bool ms_sim_one_in(struct ms_sim *sim, uint32_t n)
     return ms_sim_below(&sim->dice, n) == 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 int64_t ms_sim_hush(void)
 {
@@ -51,12 +52,13 @@ bool ms_sim_room(struct ms_sim *sim, void **array, uint32_t *capacity, uint32_t 
     return true;
 }
 
-/* ---- trace and failure ---------------------------------------------------------------------------------------------------- */
+/* ---- trace and failure ----------------------------------------------------------------------------------------- */
 
 static void trace_line(struct ms_sim *sim, uint32_t node, const char *format, va_list arguments)
 {
     char *line = sim->trace[sim->trace_next++ % MS_SIM_TRACE_LINES];
-    int at = snprintf(line, MS_SIM_TRACE_WIDTH, "%7llu %10.3f ", (unsigned long long)sim->counts.steps, (double)sim->now / 1000.0);
+    int at = snprintf(line, MS_SIM_TRACE_WIDTH, "%7llu %10.3f ", (unsigned long long)sim->counts.steps,
+                      (double)sim->now / 1000.0);
     if (node < MS_SIM_NODES_MAX)
         at += snprintf(line + at, (size_t)(MS_SIM_TRACE_WIDTH - at), "n%u ", node);
     else
@@ -108,7 +110,7 @@ const char *ms_sim_trace(struct ms_sim *sim)
     return sim->trace_text.failed ? "" : (const char *)sim->trace_text.data;
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------------------------- */
 
 static bool earlier(const struct ms_sim_event *a, const struct ms_sim_event *b)
 {
@@ -124,7 +126,8 @@ void ms_sim_at(struct ms_sim *sim, uint64_t delay, struct ms_sim_event event)
     event.at = sim->now + delay;
     event.seq = ++sim->next_seq;
     uint32_t at = sim->queue_count++;
-    for (; at > 0 && earlier(&event, &sim->queue[(at - 1) / 2]); at = (at - 1) / 2) sim->queue[at] = sim->queue[(at - 1) / 2];
+    for (; at > 0 && earlier(&event, &sim->queue[(at - 1) / 2]); at = (at - 1) / 2)
+        sim->queue[at] = sim->queue[(at - 1) / 2];
     sim->queue[at] = event;
 }
 
@@ -165,8 +168,7 @@ static void run_first(struct ms_sim *sim)
     sim->now = event.at;
     sim->counts.steps++;
     sim->hash = ms_mix(sim->hash ^ event.at ^ (event.node << 8) ^ (uint64_t)(uint8_t)event.name[0]);
-    if (event.node < MS_SIM_NODES_MAX && event.life)
-        ms_sim_note(sim, event.node, "%s", event.name);
+    if (event.node < MS_SIM_NODES_MAX && event.life) ms_sim_note(sim, event.node, "%s", event.name);
     event.fn(sim, &event);
     ms_release(event.data);
 }
@@ -190,7 +192,7 @@ int ms_sim_run(struct ms_sim *sim, uint64_t us)
     return outcome(sim);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------------------------ */
 
 static const char *const count_names[] = {
 #define COUNT_NAME(name) #name,
@@ -306,8 +308,10 @@ struct ms_sim *ms_sim_new(uint64_t seed, const struct ms_sim_options *options)
     sim->leader = -1;
     sim->trace = ms_alloc(sizeof *sim->trace * MS_SIM_TRACE_LINES);
     if (sim->options.nodes == 0) sim->options.nodes = (uint32_t)ms_sim_between(sim, 2, MS_SIM_NODES_MAX);
-    if (options->policy) sim->policy = *options->policy;
-    else ms_sim_policy(&sim->policy);
+    if (options->policy)
+        sim->policy = *options->policy;
+    else
+        ms_sim_policy(&sim->policy);
     if (!options->policy && options->random) vary_policy(sim);
     ms_sim_net_init(sim);
     if (!sim->trace || !new_nodes(sim)) {

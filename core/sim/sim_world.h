@@ -7,14 +7,14 @@
 #include "sim.h"
 #include "sim_disk.h"
 
-/* ---- clock, queue, chance (sim_world.c) ------------------------------------------------------------------------------------- */
+/* ---- clock, queue, chance (sim_world.c) ------------------------------------------------------------------------ */
 
 struct ms_sim_event;
 typedef void (*ms_sim_event_fn)(struct ms_sim *sim, struct ms_sim_event *event);
 
 struct ms_sim_event {
-    uint64_t at, seq;   /* seq: equal times happen in the order they were asked for */
-    const char *name;   /* for the trace */
+    uint64_t at, seq; /* seq: equal times happen in the order they were asked for */
+    const char *name; /* for the trace */
     ms_sim_event_fn fn;
     uint32_t node;
     uint64_t life;      /* of the node; the event is void when that is over. 0 = not bound to one */
@@ -32,7 +32,8 @@ bool ms_sim_one_in(struct ms_sim *sim, uint32_t n);
 /* A promise is broken. Only the first one is kept. node = MS_SIM_NODES_MAX: none in particular. */
 void ms_sim_broken(struct ms_sim *sim, uint32_t node, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ms_sim_out_of_memory(struct ms_sim *sim);
-void ms_sim_note(struct ms_sim *sim, uint32_t node, const char *format, ...) __attribute__((format(printf, 3, 4))); /* into the trace */
+void ms_sim_note(struct ms_sim *sim, uint32_t node, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* into the trace */
 
 /* The simulator's own allocations don't take part in the countdown of ms_mem_fail_after: hush before, unhush after. */
 int64_t ms_sim_hush(void);
@@ -41,7 +42,7 @@ void ms_sim_unhush(int64_t countdown);
 /* Makes room for `count` elements of `size` in a growing array; false (and the run ends) when memory is out. */
 bool ms_sim_room(struct ms_sim *sim, void **array, uint32_t *capacity, uint32_t count, size_t size);
 
-/* ---- the book (sim_model.c): every record that any leader ever appended, by epoch ------------------------------------------------ */
+/* ---- the book (sim_model.c): every record that any leader ever appended, by epoch ------------------------------ */
 
 /* A point in the tree of histories: everything up to lsn on the way to this epoch. epoch = -1: nothing. */
 struct ms_sim_point {
@@ -53,23 +54,23 @@ struct ms_sim_key {
     uint32_t table;
     struct ms_bytes bytes; /* owned */
     uint64_t hash;
-    uint32_t newest;       /* op, 0 = none */
-    uint32_t eternal;      /* the op that put it once and for all, 0 = an ordinary key */
+    uint32_t newest;                /* op, 0 = none */
+    uint32_t eternal;               /* the op that put it once and for all, 0 = an ordinary key */
     struct ms_sim_point eternal_at; /* where that is in the log; epoch -2 = not there yet */
 };
 
 /* One write of the client. Values are all different unless the client repeats one on purpose. */
 struct ms_sim_op {
     uint32_t key;
-    uint32_t previous;    /* of the same key */
+    uint32_t previous;     /* of the same key */
     struct ms_bytes value; /* owned; data == NULL: delete */
     uint64_t entry_hash;
-    uint64_t epoch_id;    /* of the leader that accepted it, 0 = refused or not answered */
+    uint64_t epoch_id; /* of the leader that accepted it, 0 = refused or not answered */
 };
 
 struct ms_sim_record {
     uint8_t type;
-    uint8_t table; /* enum ms_sim_table */
+    uint8_t table;  /* enum ms_sim_table */
     uint32_t value; /* PUT, DELETE: op; TABLE: the id */
     uint32_t key;
 };
@@ -82,7 +83,7 @@ struct ms_sim_group {
     uint64_t first, last;
     uint64_t body_hash, time_us; /* known when it is written */
     bool written;                /* by its maker */
-    struct ms_sim_sums sums; /* after it */
+    struct ms_sim_sums sums;     /* after it */
 };
 
 struct ms_sim_epoch {
@@ -121,17 +122,21 @@ struct ms_sim_book {
 void ms_sim_book_close(struct ms_sim_book *book);
 uint32_t ms_sim_book_key(struct ms_sim *sim, uint32_t table, struct ms_bytes key); /* made if new; UINT32_MAX = no memory */
 uint32_t ms_sim_book_find_key(const struct ms_sim *sim, uint32_t table, struct ms_bytes key); /* UINT32_MAX = unknown */
-uint32_t ms_sim_book_op(struct ms_sim *sim, uint32_t key, struct ms_bytes value); /* 0 = no memory */
+uint32_t ms_sim_book_op(struct ms_sim *sim, uint32_t key, struct ms_bytes value);             /* 0 = no memory */
 
 int32_t ms_sim_book_epoch(const struct ms_sim *sim, uint64_t id); /* index, -1 = unknown */
-struct ms_sim_point ms_sim_book_place(const struct ms_sim *sim, const struct ms_lineage *lineage, uint64_t lsn); /* epoch -2: unknown */
+struct ms_sim_point ms_sim_book_place(const struct ms_sim *sim, const struct ms_lineage *lineage,
+                                      uint64_t lsn); /* epoch -2: unknown */
 bool ms_sim_book_includes(const struct ms_sim *sim, struct ms_sim_point whole, struct ms_sim_point part);
-struct ms_sim_point ms_sim_book_before(const struct ms_sim *sim, struct ms_sim_point place, uint64_t lsn); /* on the way to it */
-uint64_t ms_sim_book_common(const struct ms_sim *sim, struct ms_sim_point a, struct ms_sim_point b); /* last lsn that both have */
+struct ms_sim_point ms_sim_book_before(const struct ms_sim *sim, struct ms_sim_point place,
+                                       uint64_t lsn); /* on the way to it */
+uint64_t ms_sim_book_common(const struct ms_sim *sim, struct ms_sim_point a,
+                            struct ms_sim_point b);                        /* last lsn that both have */
 void ms_sim_book_recovered(struct ms_sim *sim, struct ms_sim_point place); /* these groups are in a file */
 const char *ms_sim_table_name(uint32_t table);
 bool ms_sim_table_buffered(uint32_t table);
-const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim, struct ms_sim_point place); /* that ends there, or NULL */
+const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim,
+                                             struct ms_sim_point place); /* that ends there, or NULL */
 
 void ms_sim_fold_close(struct ms_sim_fold *fold);
 bool ms_sim_fold_to(struct ms_sim *sim, struct ms_sim_fold *fold, struct ms_sim_point place); /* forward if it can */
@@ -142,33 +147,33 @@ struct ms_sim_node;
 void ms_sim_book_handed(struct ms_sim_node *node, const struct ms_block *block);
 void ms_sim_book_written(struct ms_sim_node *node, const struct ms_block *block); /* it is in the file */
 
-/* ---- network (sim_net.c) ---------------------------------------------------------------------------------------------------- */
+/* ---- network (sim_net.c) --------------------------------------------------------------------------------------- */
 
-struct ms_sim_pipe { /* from one end to the other */
-    struct ms_buf out;   /* accepted from the engine, not on the wire yet */
+struct ms_sim_pipe {   /* from one end to the other */
+    struct ms_buf out; /* accepted from the engine, not on the wire yet */
     size_t out_from;
-    struct ms_buf in;    /* arrived, not parsed yet */
+    struct ms_buf in; /* arrived, not parsed yet */
     size_t in_from;
     uint64_t in_flight;
     uint64_t last_arrival;
-    bool sending;        /* a send event is queued */
-    bool fin;            /* close after `out` */
-    bool ended;          /* no more arrives: fin or reset is on its way */
+    bool sending; /* a send event is queued */
+    bool fin;     /* close after `out` */
+    bool ended;   /* no more arrives: fin or reset is on its way */
 };
 
 struct ms_sim_end {
     uint32_t node;
     uint64_t life;
     uint64_t id;
-    bool up;      /* the engine knows it is connected */
-    bool closed;  /* no inputs any more */
+    bool up;     /* the engine knows it is connected */
+    bool closed; /* no inputs any more */
     bool paused;
     struct ms_sim_pipe pipe;
 };
 
 struct ms_sim_link {
     struct ms_sim_end ends[2]; /* [0] connected */
-    bool silent;     /* what is sent vanishes */
+    bool silent;               /* what is sent vanishes */
     bool accepted;
     bool flipped;
     uint64_t carried;
@@ -178,18 +183,24 @@ struct ms_sim_link {
 void ms_sim_net_init(struct ms_sim *sim);
 void ms_sim_net_close(struct ms_sim *sim);
 uint64_t ms_sim_net_connect(struct ms_sim_node *node, const char *address);
-void ms_sim_net_send(struct ms_sim_node *node, uint64_t id, uint8_t type, uint8_t flags, struct ms_bytes payload, const struct ms_block *block);
+void ms_sim_net_send(struct ms_sim_node *node, uint64_t id, uint8_t type, uint8_t flags, struct ms_bytes payload,
+                     const struct ms_block *block);
 void ms_sim_net_close_link(struct ms_sim_node *node, uint64_t id);
 void ms_sim_net_pause(struct ms_sim_node *node, uint64_t id, bool paused);
-void ms_sim_net_node_down(struct ms_sim_node *node, bool silent); /* all its links end */
+void ms_sim_net_node_down(struct ms_sim_node *node, bool silent);             /* all its links end */
 void ms_sim_net_cut(struct ms_sim *sim, uint32_t a, uint32_t b, bool silent); /* links between the two, now */
-uint64_t ms_sim_net_unsent(const struct ms_sim *sim, uint64_t id);
 
-/* ---- a node ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a node ---------------------------------------------------------------------------------------------------- */
 
 enum ms_sim_job_kind {
-    MS_SIM_JOB_WRITE, MS_SIM_JOB_SYNC, MS_SIM_JOB_TRIM, MS_SIM_JOB_ARCHIVE,
-    MS_SIM_JOB_STAGE, MS_SIM_JOB_STAGE_WRITE, MS_SIM_JOB_COMMIT, MS_SIM_JOB_ABORT,
+    MS_SIM_JOB_WRITE,
+    MS_SIM_JOB_SYNC,
+    MS_SIM_JOB_TRIM,
+    MS_SIM_JOB_ARCHIVE,
+    MS_SIM_JOB_STAGE,
+    MS_SIM_JOB_STAGE_WRITE,
+    MS_SIM_JOB_COMMIT,
+    MS_SIM_JOB_ABORT,
 };
 
 struct ms_sim_job {
@@ -198,21 +209,20 @@ struct ms_sim_job {
     struct ms_block *block; /* WRITE */
     uint64_t lsn, keep;     /* TRIM; ARCHIVE: from; COMMIT: end */
     size_t size;
-    uint8_t data[];         /* ARCHIVE: text; STAGE_WRITE: groups */
+    uint8_t data[]; /* ARCHIVE: text; STAGE_WRITE: groups */
 };
 
 struct ms_sim_jobs {
     struct ms_list queue;
-    bool busy;       /* an event for the next job is queued */
+    bool busy; /* an event for the next job is queued */
     bool syncing, preparing, sync_early;
     struct ms_sync_job sync;
     struct ms_prepare_job prepare;
-    uint32_t slow;   /* factor on durations */
+    uint32_t slow; /* factor on durations */
     struct ms_file *stage;
     uint64_t stage_size;
     int stage_rc;
     uint64_t archived_from; /* the lowest lsn archived since the last switch, UINT64_MAX = none */
-    bool archived_text;
 };
 
 enum ms_sim_damage {
@@ -225,6 +235,11 @@ enum { MS_SIM_READERS = 8 };
 struct ms_sim_reader {
     uint64_t link, next; /* of log_read */
     struct ms_log_reader *reader;
+};
+
+struct ms_sim_source {      /* a snapshot file that a link reads */
+    uint64_t link, id, end; /* end 0: it is still being made */
+    struct ms_file *file;
 };
 
 struct ms_sim_maker { /* of snapshots */
@@ -252,13 +267,13 @@ struct ms_sim_node {
     char address[8];
     struct ms_sim_fs *fs;
     bool up;
-    bool powerless;  /* down by power loss: peers hear nothing from its machine */
-    uint64_t life;   /* unique in the run, 0 = down */
+    bool powerless;             /* down by power loss: peers hear nothing from its machine */
+    uint64_t life;              /* unique in the run, 0 = down */
     uint64_t clock, real_clock; /* added to the virtual time */
-    uint64_t wake;   /* the earliest tick that is queued, 0 = none */
+    uint64_t wake;              /* the earliest tick that is queued, 0 = none */
     struct ms_datadir dir;
     struct ms_store store;
-    struct ms_log *log; /* NULL: recovery failed */
+    struct ms_log *log;            /* NULL: recovery failed */
     char log_dirs[2][MS_PATH_MAX]; /* a log borrows its path: [log_dir] is the live one's */
     int log_dir;
     struct ms_log_config log_config;
@@ -269,6 +284,7 @@ struct ms_sim_node {
     struct ms_engine engine;
     struct ms_sim_jobs jobs;
     struct ms_sim_reader readers[MS_SIM_READERS];
+    struct ms_sim_source sources[MS_SIM_READERS];
     struct ms_sim_maker maker;
     uint64_t host_lsn; /* the last block given to the host */
     bool host_busy;
@@ -281,10 +297,10 @@ struct ms_sim_node {
     uint32_t wait_count, wait_capacity;
     uint32_t *logged; /* by key: the newest op of a buffered table that is in the log */
     uint32_t logged_capacity;
-    struct ms_sim_fold mint; /* the tables at the end of what this leader handed to the log */
+    struct ms_sim_fold mint;    /* the tables at the end of what this leader handed to the log */
     struct ms_sim_point handed; /* the end of what was handed to the log */
-    bool changed;    /* io->changed since the waits were looked at */
-    bool no_space;   /* the last write was refused for space */
+    bool changed;               /* io->changed since the waits were looked at */
+    bool no_space;              /* the last write was refused for space */
 
     /* what the checks remember */
     struct ms_sim_point written, synced; /* what must be there after a crash, after power loss */
@@ -294,14 +310,14 @@ struct ms_sim_node {
     uint32_t last_lineage;
     int last_role;
     struct ms_counters last_counters;
-    uint64_t dirty;         /* entries at risk after the last input */
+    uint64_t dirty; /* entries at risk after the last input */
     uint64_t last_at_risk_lost;
     uint64_t text_archives, last_text_archives; /* loss reports of buffers that were asked for */
-    bool spoiled;           /* its memory was changed behind its back */
-    int damaged_disk;       /* its files were: enum ms_sim_damage */
-    bool adopting;          /* the operator said adopt */
-    bool lost_power;        /* since it was last up */
-    bool stop_power;        /* what an armed stop of the file system stands for */
+    bool spoiled;                               /* its memory was changed behind its back */
+    int damaged_disk;                           /* its files were: enum ms_sim_damage */
+    bool adopting;                              /* the operator said adopt */
+    bool lost_power;                            /* since it was last up */
+    bool stop_power;                            /* what an armed stop of the file system stands for */
 
     /* the operator's notes */
     uint64_t down_until, refused_since;
@@ -324,7 +340,8 @@ void ms_sim_node_after(struct ms_sim_node *node); /* after every input of its en
 /* sim_log.c */
 void ms_sim_jobs_init(struct ms_sim_node *node);
 void ms_sim_jobs_close(struct ms_sim_node *node);
-void ms_sim_jobs_add(struct ms_sim_node *node, int kind, struct ms_block *block, uint64_t lsn, uint64_t keep, struct ms_bytes data);
+void ms_sim_jobs_add(struct ms_sim_node *node, int kind, struct ms_block *block, uint64_t lsn, uint64_t keep,
+                     struct ms_bytes data);
 void ms_sim_jobs_reserve(struct ms_sim_node *node);
 void ms_sim_jobs_read(struct ms_sim_node *node, uint64_t link, uint64_t from, uint64_t limit);
 bool ms_sim_node_stopped(struct ms_sim_node *node); /* the machine stopped in the middle: ends the node and says so */
@@ -333,6 +350,7 @@ bool ms_sim_node_stopped(struct ms_sim_node *node); /* the machine stopped in th
 void ms_sim_snap_make(struct ms_sim_node *node);
 void ms_sim_snap_read(struct ms_sim_node *node, uint64_t link, uint64_t snapshot, uint64_t offset);
 void ms_sim_snap_close(struct ms_sim_node *node);
+void ms_sim_snap_close_sources(struct ms_sim_node *node);
 void ms_sim_stage_begin(struct ms_sim_node *node);
 void ms_sim_stage_write(struct ms_sim_node *node, struct ms_bytes groups);
 int ms_sim_stage_commit(struct ms_sim_node *node, uint64_t end); /* also opens the new generation's log */
@@ -341,17 +359,18 @@ void ms_sim_stage_abort(struct ms_sim_node *node);
 /* sim_check.c */
 void ms_sim_check_forget(struct ms_sim_node *node);
 void ms_sim_check_opened(struct ms_sim_node *node);
-void ms_sim_check_input(struct ms_sim_node *node);   /* cheap, after every input */
-void ms_sim_check_tables(struct ms_sim_node *node);  /* byte for byte against the book */
+void ms_sim_check_input(struct ms_sim_node *node);  /* cheap, after every input */
+void ms_sim_check_tables(struct ms_sim_node *node); /* byte for byte against the book */
 void ms_sim_check_send(struct ms_sim_node *node, uint64_t link, const struct ms_block *block);
 void ms_sim_check_promise(struct ms_sim_node *node, const struct ms_sim_wait *wait, int result);
 struct ms_sim_point ms_sim_node_place(const struct ms_sim_node *node); /* of its store */
 
 /* sim_work.c */
 void ms_sim_work_start(struct ms_sim *sim);
-int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn, int *level);
+int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
+                    int *level);
 int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *writes, size_t count, uint64_t *lsn, int *level);
-void ms_sim_work_waits(struct ms_sim_node *node); /* asks after every promise */
+void ms_sim_work_waits(struct ms_sim_node *node);  /* asks after every promise */
 void ms_sim_work_forget(struct ms_sim_node *node); /* the process is gone: promises end as unknown */
 
 /* sim_chaos.c */
@@ -362,7 +381,7 @@ void ms_sim_chaos_calm(struct ms_sim *sim);
 void ms_sim_operator_start(struct ms_sim *sim);
 void ms_sim_operator_switch(struct ms_sim *sim);
 
-/* ---- the world -------------------------------------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------------------------- */
 
 enum { MS_SIM_TRACE_LINES = 4096, MS_SIM_TRACE_WIDTH = 180 };
 
@@ -389,7 +408,7 @@ struct ms_sim {
 
     /* operator, client */
     bool calm;
-    int32_t leader;   /* whom the operator has lead, -1 = nobody yet */
+    int32_t leader; /* whom the operator has lead, -1 = nobody yet */
     uint32_t next_batch;
     uint32_t *eternals; /* keys */
     uint32_t eternal_count, eternal_capacity;
@@ -401,7 +420,7 @@ struct ms_sim {
 };
 
 #define MS_SIM_FOR_NODES(sim, name) \
-    for (struct ms_sim_node *name, **at_##name = (sim)->nodes; \
+    for (struct ms_sim_node * name, **at_##name = (sim)->nodes; \
          at_##name < (sim)->nodes + (sim)->options.nodes && (name = *at_##name); at_##name++)
 
 #endif

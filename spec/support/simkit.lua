@@ -112,6 +112,24 @@ function Sim:lead(node, ask, wait)
     if wait ~= false then self:await_role(node, "leader") end
 end
 
+-- Has a node lead that lost its history, until its followers refuse it. They may depose it first: its epoch has the same
+-- number as theirs and a random id. A second start has a higher one.
+function Sim:lead_without_history(node, followers)
+    local function refused()
+        for _, follower in ipairs(followers) do
+            if self:following(follower) ~= "refused" then return false end
+        end
+        return true
+    end
+    for _ = 1, 3 do
+        self:lead(node, false, false)
+        self:await(function() return self:result(node) == C.MS_E_DEPOSED or (self:role(node) == "leader" and refused()) end)
+        if self:role(node) == "leader" then return end
+        self:kill(node)
+    end
+    error("it is deposed again and again", 2)
+end
+
 function Sim:follow(node, leader)
     if not self:up(node) then self:start(node) end
     check(C.ms_sim_follow(self.sim, node, leader))
@@ -131,6 +149,9 @@ function Sim:begin()
     self:lead(0)
     for node = 1, self.nodes - 1 do self:follow(node, 0) end
     self:settle(0)
+    for node = 1, self.nodes - 1 do
+        self:await(function() return self:engine(node).follow.in_sync end, 1000, "n" .. node .. " is in sync")
+    end
 end
 
 -- ---- writing and reading -----------------------------------------------------------------------------------------------
@@ -251,10 +272,15 @@ function Sim:rise(name, fn)
     return self:count(name) - before
 end
 
+-- As put, but waits while there is no space for the log, or nobody in sync.
+function Sim:insist(node, table_name, key, value)
+    return self:await(function() return (self:try_put(node, table_name, key, value)) end, 10000, "a put is taken")
+end
+
 -- Fills the leader's log: `count` puts of `size` bytes each, of keys prefix .. 1 to prefix .. count.
 function Sim:fill(node, prefix, count, size, table_name)
     local lsn
-    for i = 1, count do lsn = self:put(node, table_name or "os", prefix .. i, ("%d:"):format(i) .. (prefix):rep(1) .. ("x"):rep(size)) end
+    for i = 1, count do lsn = self:insist(node, table_name or "os", prefix .. i, i .. ":" .. ("x"):rep(size)) end
     return lsn
 end
 
