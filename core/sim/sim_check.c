@@ -13,7 +13,7 @@ void ms_sim_check_forget(struct ms_sim_node *node)
     node->last_role = MS_ROLE_IDLE;
     memset(&node->last_counters, 0, sizeof node->last_counters);
     node->dirty = node->last_at_risk_lost = node->text_archives = node->last_text_archives = 0;
-    node->spoiled = node->adopting = false;
+    node->spoiled = node->adopting = node->owes_bootstrap = false;
 }
 
 struct ms_sim_point ms_sim_node_place(const struct ms_sim_node *node)
@@ -232,7 +232,7 @@ static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
     node->jobs.archived_from = UINT64_MAX;
     node->handed = now;
     node->last_written = node->last_synced = 0;
-    node->adopting = node->spoiled = false;
+    node->adopting = node->spoiled = node->owes_bootstrap = false;
     node->damaged_disk = 0;
     node->accepted_from = node->accepted_count;
 }
@@ -303,6 +303,10 @@ static void check_role(struct ms_sim_node *node)
         MS_SIM_FOR_NODES(sim, other)
         if (other != node && other->has_engine && other->engine.role == MS_ROLE_LEADER) sim->counts.split_brains++;
     }
+    if (e->role == MS_ROLE_FOLLOWER && e->follow.state == MS_FOLLOW_SNAPSHOT) node->owes_bootstrap = true;
+    if (e->role == MS_ROLE_FOLLOWER && e->follow.state == MS_FOLLOW_STREAM) node->owes_bootstrap = false;
+    if (e->role == MS_ROLE_LEADER && node->owes_bootstrap)
+        ms_sim_broken(sim, node->index, "leads although its bootstrap was not finished");
     node->last_role = e->role;
     node->last_at_risk_lost = e->counters.at_risk_lost;
     node->last_text_archives = node->text_archives;

@@ -315,6 +315,7 @@ struct ms_sim_node {
     uint64_t text_archives, last_text_archives; /* loss reports of buffers that were asked for */
     bool spoiled;                               /* its memory was changed behind its back */
     int damaged_disk;                           /* its files were: enum ms_sim_damage */
+    bool owes_bootstrap;    /* it has begun one in this life that is not complete */
     bool adopting;                              /* the operator said adopt */
     bool lost_power;                            /* since it was last up */
     bool stop_power;                            /* what an armed stop of the file system stands for */
