@@ -93,6 +93,7 @@ struct ms_node {
     bool pump;            /* something was appended */
     bool asleep, told;    /* it sleeps (or is about to); it was woken since */
     bool gathering;       /* it sleeps for a moment only, so that a group becomes larger: see node_io.c */
+    uint64_t gather_until; /* and when that moment ends */
     uint64_t batch;       /* records that its last round took from the tail */
     bool moved;           /* positions moved since waits were looked at */
     bool at_work;         /* a thread is the disk's worker; it lets go with the lock */

@@ -192,17 +192,15 @@ static void hang_up(struct ms_node *node)
 /* Under load the loop is faster than those who append, and would make a group of every few records, each with a write, a send and
  * the same again at every follower. So after a round that took several records it sleeps for a moment, unless somebody waits, there is
  * other work, or enough has come together already. A lone change is never held up: its round takes one record. */
-enum { GATHER_RECORDS = 8, GATHER_US = 50 };
+enum { GATHER_RECORDS = 2, GATHER_US = 50 };
 
-static bool gather(struct ms_node *node)
+static bool gathers(struct ms_node *node)
 {
-    bool worth = node->batch >= GATHER_RECORDS;
+    uint64_t now = node->hold_began;
+    if (node->batch >= GATHER_RECORDS) node->gather_until = now + GATHER_US;
     node->batch = 0;
-    if (!worth || node->hang_up || ms_node_someone_waits(node) || node->engine.tail.unwritten >= MS_NODE_GATHER_BYTES) return false;
-    uint64_t until = ms_clock_now() + GATHER_US;
-    node->armed_at = until < node->wake_at ? until : node->wake_at;
-    node->asleep = node->gathering = !ms_node_urgent(node);
-    return node->gathering;
+    if (node->hang_up || node->engine.tail.unwritten >= MS_NODE_GATHER_BYTES || ms_node_someone_waits(node)) node->gather_until = 0;
+    return now < node->gather_until;
 }
 
 /* One round: the engine's timers and what was appended, under the lock; then the effects, without it. false when there was nothing
@@ -211,15 +209,12 @@ static bool round_done(struct ms_node *node, bool first, bool *leaving)
 {
     ms_node_enter(&node->door);
     node->asleep = node->told = node->gathering = false;
-    if (gather(node)) {
-        ms_node_leave(&node->door);
-        return false;
-    }
-    if (node->wake_at != MS_FOREVER && ms_clock_now() >= node->wake_at) {
+    if (node->wake_at != MS_FOREVER && node->hold_began >= node->wake_at) {
         node->wake_at = MS_FOREVER;
         ms_engine_tick(&node->engine);
     }
-    if (node->pump) {
+    bool hold = gathers(node);
+    if (node->pump && !hold) {
         uint64_t before = node->engine.submitted;
         node->pump = false;
         ms_engine_pump(&node->engine);
@@ -236,7 +231,8 @@ static bool round_done(struct ms_node *node, bool first, bool *leaving)
     *leaving = node->hang_up;
     if (!work) {
         node->asleep = true;
-        node->armed_at = node->wake_at;
+        node->gathering = hold;
+        node->armed_at = hold && node->gather_until < node->wake_at ? node->gather_until : node->wake_at;
     }
     ms_node_leave(&node->door);
     if (mine) {

@@ -39,6 +39,17 @@ bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadlin
 
 enum ms_parker_state { MS_PARKER_IDLE, MS_PARKER_SET, MS_PARKER_ASLEEP };
 
+/* One breath of a thread that tries again soon. */
+static inline void ms_pause(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("isb");
+#endif
+}
+
 struct ms_parker {
     _Atomic uint32_t state;
 };

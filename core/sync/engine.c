@@ -165,7 +165,7 @@ void ms_engine_written(struct ms_engine *e, uint64_t lsn, int err)
     uint64_t done = e->store->applied < lsn ? e->store->applied : lsn; /* a follower still needs what it has not applied */
     ms_tail_written(&e->tail, done, keep);
     ms_follow_flow(e);
-    ms_engine_pump(e);
+    if (e->role != MS_ROLE_LEADER) ms_engine_pump(e); /* a leader's open group may grow until its driver comes for it */
     ms_engine_try_open(e);
     ms_engine_changed(e);
 }
@@ -206,7 +206,7 @@ void ms_engine_room(struct ms_engine *e, uint64_t room, int err)
     }
     ms_engine_wake(e, e->room_retry_at);
     ms_follow_flow(e);
-    ms_engine_pump(e);
+    if (e->role != MS_ROLE_LEADER) ms_engine_pump(e); /* a leader's open group may grow until its driver comes for it */
     ms_engine_try_open(e);
     ms_engine_changed(e);
 }
