@@ -341,8 +341,8 @@ struct ms_write {
 };
 
 /* All writes or none, on disk and on every follower (they are one group of the log). At most policy.batch_max bytes, else
- * LIMIT. Writes to buffered tables join their buffers. Waits for the highest level among the tables. Later writes of one
- * key win. */
+ * LIMIT. Writes to buffered tables join their buffers, one by one and first: MEMORY may come after some of them have. Waits for
+ * the highest level among the tables. Later writes of one key win. */
 MS_API int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t count, int flags, uint64_t *lsn);
 
 /* Waits until lsn has reached the level. timeout_ms < 0 = for ever. 0, or NOT_REPLICATED (REPLICA, nobody in sync left),

@@ -47,6 +47,22 @@ void *ms_alloc_zero(size_t size)
     return taken(must_fail() ? NULL : calloc(1, size ? size : 1), size, 1);
 }
 
+void *ms_alloc_aligned(size_t alignment, size_t size)
+{
+    return taken(must_fail() ? NULL : aligned_alloc(alignment, size), size, 1);
+}
+
+bool ms_mem_take(size_t size)
+{
+    static char somewhere;
+    return taken(must_fail() ? NULL : &somewhere, size, 1) != NULL;
+}
+
+void ms_mem_give(void)
+{
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+}
+
 void *ms_realloc(void *memory, size_t size)
 {
     return taken(must_fail() ? NULL : realloc(memory, size ? size : 1), size, memory == NULL);

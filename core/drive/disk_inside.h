@@ -67,6 +67,10 @@ void ms_disk_make_close(struct ms_disk *disk);
 
 /* ---- disk_stage.c */
 void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bulk thread: any of the ordered kinds */
+
+/* ---- disk_archive.c */
+void ms_disk_archive_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bulk thread */
+
 void ms_disk_stage_throttle(struct ms_disk *disk, size_t size);           /* loop thread: waits while too much is queued */
 void ms_disk_stage_finish(struct ms_disk *disk);                          /* loop thread: after a commit */
 void ms_disk_stage_close(struct ms_disk *disk);

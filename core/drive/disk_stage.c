@@ -1,4 +1,4 @@
-/* Bootstraps on disk, and the archive: jobs of the bulk thread, in order.
+/* Bootstraps on disk: jobs of the bulk thread, in order.
  *
  * A bootstrap's snapshot is written to the next generation as it arrives, synced in pieces, and made the live generation by the
  * commit. A failure is kept until then: nobody listens before. The commit opens the new log too and hands it to the loop, which
@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-
-#include "../sync/render.h"
 
 /* ---- staging ----------------------------------------------------------------------------------------------------------- */
 
@@ -58,14 +56,15 @@ static int finish_file(struct ms_disk *disk, uint64_t end)
     return rc ? rc : disk->fs->ops->sync_dir(disk->fs, disk->dir.next);
 }
 
-/* An empty log that continues after `end`, with its first segment filled, so that the stream can go on at once. */
+/* In the next generation: an empty log that continues after `end`, with its first segment filled, so that the stream can go on at
+ * once. Before the switch, so that whatever fails leaves the old generation live. */
 static int open_log(struct ms_disk *disk, uint64_t end)
 {
     struct ms_store *empty = ms_alloc(sizeof *empty);
     if (!empty) return MS_E_MEMORY;
     int rc = ms_store_init(empty);
     empty->applied = end;
-    if (!rc) rc = ms_log_open(disk->fs, disk->dir.live, &disk->log_config, empty, &disk->stage.log, NULL);
+    if (!rc) rc = ms_log_open(disk->fs, disk->dir.next, &disk->log_config, empty, &disk->stage.log, NULL);
     ms_store_close(empty);
     ms_release(empty);
     return rc ? rc : ms_disk_fill(disk, disk->stage.log);
@@ -79,12 +78,15 @@ static void commit(struct ms_disk *disk, const struct ms_disk_op *op)
     disk->stage.switched = false;
     disk->stage.end = end;
     if (!rc) rc = finish_file(disk, end);
+    if (!rc) rc = open_log(disk, end);
     if (!rc) rc = ms_datadir_switch(&disk->dir);
     if (!rc) {
         disk->stage.switched = true;
         (void)atomic_fetch_add(&disk->generation, 1);
         ms_disk_close_link(disk, 0);
-        rc = open_log(disk, end);
+    } else {
+        ms_log_close(disk->stage.log);
+        disk->stage.log = NULL;
     }
     if (rc) (void)snprintf(disk->stage.why, sizeof disk->stage.why, "%s", ms_fail_message(rc));
     disk->stage.result = rc;
@@ -130,93 +132,6 @@ static void unthrottle(struct ms_disk *disk, size_t size)
     (void)pthread_mutex_unlock(&disk->backlog_mutex);
 }
 
-/* ---- the archive --------------------------------------------------------------------------------------------------------- */
-
-enum { ARCHIVE_BYTES = 64 << 20 }; /* more records go on in a second file: the text of one is in memory */
-
-struct archive {
-    struct ms_disk *disk;
-    struct ms_buf text;
-    struct ms_render_names names;
-    char name[64];
-};
-
-static int write_archive(struct archive *archive)
-{
-    char taken[MS_PATH_MAX];
-    int rc = ms_datadir_archive(&archive->disk->dir, archive->name, ms_buf_bytes(&archive->text), taken);
-    ms_buf_clear(&archive->text);
-    return rc;
-}
-
-static int archive_group(struct archive *archive, const struct ms_block *block, uint64_t from)
-{
-    struct ms_group_header header;
-    struct ms_record record;
-    struct ms_bytes group = ms_bytes(block->data, block->size);
-    int rc = ms_group_open(group, &header);
-    if (rc) return rc;
-    struct ms_record_reader reader = ms_record_reader(group, &header);
-    for (uint64_t lsn = header.first; (rc = ms_record_next(&reader, &record)) == 1; lsn++) {
-        if (lsn < from) continue;
-        rc = ms_render_record(&archive->text, &record, lsn, header.time_us, &archive->names);
-        if (rc) return rc;
-    }
-    if (!rc && archive->text.size >= ARCHIVE_BYTES) rc = write_archive(archive);
-    return rc;
-}
-
-static int archive_records(struct archive *archive, uint64_t from)
-{
-    struct ms_disk *disk = archive->disk;
-    struct ms_log_reader *reader = NULL;
-    struct ms_block *block = NULL;
-    int rc = ms_log_reader_open(disk->fs, disk->dir.live, from, &reader);
-    if (rc == MS_E_NOT_FOUND) rc = ms_log_reader_open(disk->fs, disk->dir.live, 0, &reader); /* trimmed: what is left */
-    while (!rc && (rc = ms_log_reader_next(reader, atomic_load(&disk->written), &block)) == 1) {
-        rc = archive_group(archive, block, from);
-        ms_block_unref(block);
-    }
-    ms_log_reader_close(reader);
-    return rc == MS_E_NOT_FOUND ? 0 : rc;
-}
-
-static int fill_archive(struct archive *archive, const struct ms_disk_op *op)
-{
-    struct ms_disk *disk = archive->disk;
-    if (op->from) (void)snprintf(archive->name, sizeof archive->name, "records-%020" PRIu64 ".jsonl", op->from);
-    else (void)snprintf(archive->name, sizeof archive->name, "buffers-%" PRIu64 ".jsonl", ms_clock_real());
-    ms_buf_add(&archive->text, op->bytes, op->size);
-    if (op->size && op->bytes[op->size - 1] != '\n') ms_buf_add8(&archive->text, '\n');
-    if (!op->from) return 0;
-    disk->door->enter(disk->door);
-    ms_render_names_of(disk->door->engine->store, &archive->names); /* tables may have been defined before `from` */
-    disk->door->leave(disk->door);
-    return archive_records(archive, op->from);
-}
-
-static int archive_all(struct ms_disk *disk, const struct ms_disk_op *op)
-{
-    struct archive *archive = ms_alloc_zero(sizeof *archive);
-    if (!archive) return MS_E_MEMORY;
-    archive->disk = disk;
-    ms_buf_init(&archive->text);
-    int rc = fill_archive(archive, op);
-    if (!rc && archive->text.failed) rc = MS_E_MEMORY;
-    if (!rc && archive->text.size > 0) rc = write_archive(archive);
-    ms_buf_close(&archive->text);
-    ms_release(archive);
-    return rc;
-}
-
-static void archive_op(struct ms_disk *disk, const struct ms_disk_op *op)
-{
-    int rc = archive_all(disk, op);
-    disk->door->enter(disk->door);
-    ms_engine_archived(disk->door->engine, rc);
-    disk->door->leave(disk->door);
-}
-
 /* ---- the ordered kinds ------------------------------------------------------------------------------------------------------ */
 
 static void keep_failure(struct ms_disk *disk, int rc)
@@ -227,7 +142,7 @@ static void keep_failure(struct ms_disk *disk, int rc)
 void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op)
 {
     switch (op->kind) {
-    case MS_DISK_ARCHIVE: archive_op(disk, op); break;
+    case MS_DISK_ARCHIVE: ms_disk_archive_run(disk, op); break;
     case MS_DISK_STAGE_BEGIN:
         disk->stage.rc = 0;
         keep_failure(disk, begin(disk));

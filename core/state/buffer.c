@@ -63,10 +63,10 @@ static struct ms_dirty *dirty_new(const struct ms_entry *entry)
 static int put_new(struct ms_table_state *table, struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
 {
     if (ms_shard_reserve(shard)) return MS_E_MEMORY;
-    struct ms_entry *entry = ms_entry_new(key, key_hash, value, 0);
+    struct ms_entry *entry = ms_entry_new(&table->content->pool, key, key_hash, value, 0);
     struct ms_dirty *dirty = entry ? dirty_new(NULL) : NULL;
     if (!dirty) {
-        ms_release(entry);
+        ms_entry_free(&table->content->pool, entry);
         return MS_E_MEMORY;
     }
     entry->flags |= MS_ENTRY_DIRTY;
@@ -92,7 +92,7 @@ static void set_current(struct ms_table_state *table, struct ms_entry **at, stru
         fresh->flags |= MS_ENTRY_DIRTY;
         fresh->u.dirty = dirty;
         dirty->entry = fresh;
-        ms_entry_replace(at, fresh);
+        ms_entry_replace(&content->pool, at, fresh);
         entry = fresh;
     } else if (value.data) {
         ms_entry_write(entry, value);
@@ -117,7 +117,7 @@ int ms_buffer_put(struct ms_table_state *table, struct ms_bytes key, uint64_t ke
     struct ms_dirty *dirty = entry->flags & MS_ENTRY_DIRTY ? entry->u.dirty : dirty_new(entry);
     if (!dirty) return MS_E_MEMORY;
     if (value.data && !ms_entry_holds(entry, value.size)) {
-        fresh = ms_entry_new(key, key_hash, value, dirty->logged_size);
+        fresh = ms_entry_new(&table->content->pool, key, key_hash, value, dirty->logged_size);
         if (!fresh) {
             if (!(entry->flags & MS_ENTRY_DIRTY)) ms_release(dirty);
             return MS_E_MEMORY;
@@ -155,7 +155,7 @@ static void clean(struct ms_table_state *table, struct ms_entry *entry)
     if (entry->flags & MS_ENTRY_VALUE) return;
     uint64_t key_hash = ms_key_hash(ms_entry_key(entry));
     struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
-    ms_entry_unlink(shard, ms_entry_find(shard, ms_entry_key(entry), key_hash));
+    ms_entry_unlink(&table->content->pool, shard, ms_entry_find(shard, ms_entry_key(entry), key_hash));
 }
 
 bool ms_buffer_next(struct ms_table_state *table, struct ms_bytes *key, uint64_t *key_hash, struct ms_bytes *value)

@@ -9,7 +9,7 @@ enum {
     MS_ENTRY_DIRTY = 2, /* current and logged differ, or did: u.dirty instead of u.logged_hash */
 };
 
-/* 27 bytes before key and value: with the 40 + 100 bytes that are usual here an entry just fits into 176 bytes of malloc's. */
+/* 28 bytes before key and value, and no byte between two entries of a pool: what a table of many small entries takes. */
 struct ms_entry {
     struct ms_entry *next;
     union {
@@ -20,6 +20,7 @@ struct ms_entry {
     uint32_t value_size;
     uint16_t key_size;
     uint8_t flags;
+    uint8_t units; /* what the pool wants back */
     uint8_t bytes[]; /* key, value */
 };
 
@@ -63,12 +64,13 @@ static inline void ms_entry_write(struct ms_entry *entry, struct ms_bytes value)
 }
 
 /* room: bytes that a later value may take in place at least. */
-struct ms_entry *ms_entry_new(struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room);
+struct ms_entry *ms_entry_new(struct ms_pool *pool, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room);
+void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry); /* NULL is allowed */
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash); /* where it hangs, or NULL */
 int ms_shard_reserve(struct ms_shard *shard);
 void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry);
-void ms_entry_replace(struct ms_entry **at, struct ms_entry *entry);     /* frees the old one */
-void ms_entry_unlink(struct ms_shard *shard, struct ms_entry **at); /* and frees it */
+void ms_entry_replace(struct ms_pool *pool, struct ms_entry **at, struct ms_entry *entry); /* frees the old one */
+void ms_entry_unlink(struct ms_pool *pool, struct ms_shard *shard, struct ms_entry **at);  /* and frees it */
 void ms_content_logged(struct ms_content *content, struct ms_shard *shard, uint64_t old_hash, bool had, uint64_t new_hash, bool has);
 
 /* buffer.c: ends the dirty state, if it is in one, without touching values or sums (u is the caller's to fill in). Says whether

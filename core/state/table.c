@@ -22,13 +22,13 @@ int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struc
     return table->content ? 0 : MS_E_MEMORY;
 }
 
-static void shard_free(struct ms_shard *shard)
+static void shard_free(struct ms_pool *pool, struct ms_shard *shard)
 {
     for (uint32_t i = 0; shard->buckets && i <= shard->mask; i++)
         for (struct ms_entry *entry = shard->buckets[i], *next; entry; entry = next) {
             next = entry->next;
             if (entry->flags & MS_ENTRY_DIRTY) ms_release(entry->u.dirty);
-            ms_release(entry);
+            ms_entry_free(pool, entry);
         }
     ms_release(shard->buckets);
 }
@@ -36,7 +36,8 @@ static void shard_free(struct ms_shard *shard)
 void ms_table_close(struct ms_table_state *table)
 {
     if (!table->content) return;
-    for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(&table->content->shards[i]);
+    for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(&table->content->pool, &table->content->shards[i]);
+    ms_pool_close(&table->content->pool);
     ms_release(table->content);
     table->content = NULL;
 }
@@ -48,10 +49,11 @@ uint64_t ms_entry_hash(uint64_t key_hash, struct ms_bytes value)
 
 /* ---- entries and shards ------------------------------------------------------------------------------------------- */
 
-struct ms_entry *ms_entry_new(struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room)
+struct ms_entry *ms_entry_new(struct ms_pool *pool, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room)
 {
+    uint8_t units;
     size_t value_size = value.data ? value.size : 0;
-    struct ms_entry *entry = ms_alloc(offsetof(struct ms_entry, bytes) + key.size + (room > value_size ? room : value_size));
+    struct ms_entry *entry = ms_pool_alloc(pool, offsetof(struct ms_entry, bytes) + key.size + (room > value_size ? room : value_size), &units);
     if (!entry) return NULL;
     entry->next = NULL;
     entry->hash = (uint32_t)key_hash;
@@ -59,9 +61,15 @@ struct ms_entry *ms_entry_new(struct ms_bytes key, uint64_t key_hash, struct ms_
     entry->value_size = (uint32_t)value_size;
     entry->key_size = (uint16_t)key.size;
     entry->flags = value.data ? MS_ENTRY_VALUE : 0;
+    entry->units = units;
     memcpy(entry->bytes, key.data, key.size);
     if (value_size) memcpy(entry->bytes + key.size, value.data, value_size);
     return entry;
+}
+
+void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry)
+{
+    if (entry) ms_pool_free(pool, entry, entry->units);
 }
 
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash)
@@ -103,19 +111,19 @@ void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry)
     shard->entries++;
 }
 
-void ms_entry_replace(struct ms_entry **at, struct ms_entry *entry)
+void ms_entry_replace(struct ms_pool *pool, struct ms_entry **at, struct ms_entry *entry)
 {
     entry->next = (*at)->next;
-    ms_release(*at);
+    ms_entry_free(pool, *at);
     *at = entry;
 }
 
-void ms_entry_unlink(struct ms_shard *shard, struct ms_entry **at)
+void ms_entry_unlink(struct ms_pool *pool, struct ms_shard *shard, struct ms_entry **at)
 {
     struct ms_entry *entry = *at;
     *at = entry->next;
     shard->entries--;
-    ms_release(entry);
+    ms_entry_free(pool, entry);
 }
 
 /* Keeps invariants 1 and 2 when the logged value goes from one hash to another; 0 stands for "no value". */
@@ -160,6 +168,7 @@ int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t
                      struct ms_prepared *prepared)
 {
     prepared->entry = NULL;
+    prepared->pool = &table->content->pool;
     if (!value.data) return 0;
     struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
     struct ms_entry **at = ms_entry_find(shard, key, key_hash);
@@ -168,13 +177,13 @@ int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t
         int rc = ms_shard_reserve(shard);
         if (rc) return rc;
     }
-    prepared->entry = ms_entry_new(key, key_hash, value, 0);
+    prepared->entry = ms_entry_new(prepared->pool, key, key_hash, value, 0);
     return prepared->entry ? 0 : MS_E_MEMORY;
 }
 
 void ms_prepared_abandon(struct ms_prepared *prepared)
 {
-    ms_release(prepared->entry);
+    if (prepared->entry) ms_entry_free(prepared->pool, prepared->entry);
     prepared->entry = NULL;
 }
 
@@ -202,7 +211,7 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
     }
     if (!value.data) {
         ms_content_logged(content, shard, old_hash, was_logged, 0, false);
-        ms_entry_unlink(shard, at);
+        ms_entry_unlink(&content->pool, shard, at);
         return;
     }
     /* 2. The new value goes in place, or the prepared entry takes the old one's place or a new one. */
@@ -212,7 +221,7 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
         entry = *at;
         ms_entry_write(entry, value);
     } else if (at) {
-        ms_entry_replace(at, entry);
+        ms_entry_replace(&content->pool, at, entry);
     } else {
         ms_entry_link(shard, entry);
     }

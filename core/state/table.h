@@ -18,6 +18,7 @@
 
 #include "../base/hash.h"
 #include "../base/list.h"
+#include "../base/pool.h"
 #include "../base/bytes.h"
 
 enum { MS_TABLE_SHARDS = 1024 };
@@ -33,6 +34,7 @@ struct ms_shard {
 
 struct ms_content { /* what a bootstrap swaps */
     struct ms_shard shards[MS_TABLE_SHARDS];
+    struct ms_pool pool;    /* of the entries */
     uint64_t count, digest; /* logged */
     uint64_t live;          /* current: what readers count */
     uint64_t bytes;         /* of keys and current values */
@@ -73,6 +75,7 @@ struct ms_bytes ms_table_get(const struct ms_table_state *table, struct ms_bytes
  * Between the two the table may change (other keys, the same key): apply looks the entry up anew. */
 struct ms_prepared {
     struct ms_entry *entry; /* NULL for a delete or a change that fits in place */
+    struct ms_pool *pool;   /* where it is from */
 };
 int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
                      struct ms_prepared *prepared);

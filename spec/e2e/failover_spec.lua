@@ -56,6 +56,30 @@ describe("a promoted follower", function()
         local archive = archive_of(old)
         assert.truthy(archive:find("only the old leader has this", 1, true), "the archive names what was dropped:\n" .. archive)
     end))
+    it("archives it also where its own log was trimmed: then as what its tables made of it", cluster.test(function(c)
+        local old, new = c:pair { "--log-keep", "0", "--segment", "65536", "--snapshot-keep", "1" }
+        old:put("topic", "both", "1")
+        c:equal(old, new)
+        new:kill()
+        local big = ("x"):rep(60000)
+        old:put("topic", "first lost", "this was trimmed")
+        local from = old:status().applied
+        for i = 1, 180 do old:put("topic", "filler" .. i % 5, i .. big) end
+        old:wait("its log is trimmed", function(s)
+            if s.log.first <= from then old:ctl "snapshot" end
+            return s.log.first > from
+        end)
+        old:put("topic", "last lost", "this was not")
+        old:kill()
+        new:start {}
+        new:must "promote"
+        old:start { "--follow", new.address, "--log-keep", "0", "--segment", "65536", "--snapshot-keep", "1" }
+        c:equal(new, old)
+        local archive = archive_of(old)
+        for _, expected in ipairs { "this was trimmed", "this was not", '"lost":"trimmed"' } do
+            assert.truthy(archive:find(expected, 1, true), expected .. " is not in the archive")
+        end
+    end))
 end)
 
 describe("an old leader", function()
