@@ -145,7 +145,8 @@ local function change()
     local rows = { { "CHANGE", "POSITION", "ON THE FOLLOWER AFTER" } }
     local function add(what, lsn, ms, most)
         rows[#rows + 1] = { what, lsn, ("%.1f ms"):format(ms) }
-        check("time for " .. what .. " to reach the follower", ("within %d ms"):format(most), ms <= most and ("within %d ms"):format(most) or ("%.0f ms"):format(ms))
+        local wanted = ("within %d ms"):format(most)
+        check("time for " .. what .. " to reach the follower", wanted, ms <= most and wanted or ("%.0f ms"):format(ms))
     end
     local put = ctl(a, "put", "topic", "demo_topic", '{"perm":6,"readQueueNums":16}')
     add("a topic", put.lsn, took_ms(b, put.lsn, put.at_us), 1000)
@@ -173,7 +174,8 @@ local function crash_leader()
     ctl(a, "put", "topic", "after_the_crash", '{"perm":6}')
     c:equal(a, b)
     local counters = b:status().counters
-    say("   the follower went on where it was (resumes: %d), without a snapshot (bootstraps: %d)", counters.resumes - resumes, counters.bootstraps - bootstraps)
+    say("   the follower went on where it was (resumes: %d), without a snapshot (bootstraps: %d)", counters.resumes - resumes,
+        counters.bootstraps - bootstraps)
     check("resumes after the leader's crash", 1, counters.resumes - resumes)
     check("snapshots that were needed for it", 0, counters.bootstraps - bootstraps)
     check("the topic made after the restart", '{"perm":6}', b:get("topic", "after_the_crash"))
