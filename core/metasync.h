@@ -359,7 +359,7 @@ MS_API int ms_flush(struct ms_node *node, struct ms_table *table, uint64_t *lsn)
 MS_API int ms_get(struct ms_table *table, struct ms_bytes key, void *buffer, size_t capacity, size_t *size);
 
 /* Calls fn for each entry (see caveat 3); key and value are copies, valid for the call. Stops when fn returns non-zero and
- * returns that. Cost: a copy of one shard (1/1024 of the table) per lock hold. */
+ * returns that. Cost: a copy of one shard (1/2048 of the table) per lock hold. */
 typedef int (*ms_walk_fn)(void *context, struct ms_bytes key, struct ms_bytes value);
 MS_API int ms_walk(struct ms_table *table, ms_walk_fn fn, void *context);
 

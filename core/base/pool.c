@@ -36,14 +36,16 @@ static void link_before(void *block, void **list)
     *list = block;
 }
 
-/* Each chunk is twice as large as the one before, up to a huge page. What is left of the old one is lost. */
+/* Each chunk is twice as large as the one before, up to a huge page. What is left of the old one is lost. A full chunk is offered to
+ * the kernel as a huge page, to be made one in the background; asked for before, the first touch would clear 2 MiB at once, in the
+ * middle of somebody's short lock. */
 static int add_chunk(struct ms_pool *pool)
 {
     size_t size = pool->chunk_size ? pool->chunk_size * 2 : CHUNK_MIN;
     if (size > CHUNK_MAX) size = CHUNK_MAX;
     uint8_t *chunk = ms_alloc_aligned(size == CHUNK_MAX ? CHUNK_MAX : CHUNK_HEADER, size);
     if (!chunk) return -1;
-    if (size == CHUNK_MAX) (void)madvise(chunk, size, MADV_HUGEPAGE); /* a wish; small pages do as well */
+    if (pool->chunk_size == CHUNK_MAX) (void)madvise(pool->chunks, CHUNK_MAX, MADV_HUGEPAGE); /* a wish; small pages do as well */
     link_before(chunk, &pool->chunks);
     pool->chunk_size = size;
     pool->at = chunk + CHUNK_HEADER;

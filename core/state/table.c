@@ -1,7 +1,7 @@
 /* Tables; see table.h for the two views of an entry and the invariants.
  *
  * An entry is one allocation: header, key, value. A shard is an array of chains; it doubles when it has more entries than
- * buckets, which at 1/1024 of a table is short work even with millions of entries. */
+ * buckets, which at 1/2048 of a table is short work even with millions of entries. */
 #include "table.h"
 
 #include "../base/error.h"

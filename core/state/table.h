@@ -21,7 +21,7 @@
 #include "../base/pool.h"
 #include "../base/bytes.h"
 
-enum { MS_TABLE_SHARDS = 1024 };
+enum { MS_TABLE_SHARDS = 2048 };
 
 struct ms_entry; /* table.c only */
 
@@ -98,7 +98,7 @@ int ms_table_visit(const struct ms_table_state *table, uint32_t shard, bool logg
 
 static inline uint32_t ms_shard_of(uint64_t key_hash)
 {
-    return (uint32_t)(key_hash >> 54); /* the top 10 bits; buckets use the low ones */
+    return (uint32_t)(key_hash >> 53); /* the top 11 bits; buckets use the low ones */
 }
 
 /* Recomputes every invariant; 0 or MS_E_DAMAGED with the table, shard and key. Slow, for specs, simulator and scrub. */

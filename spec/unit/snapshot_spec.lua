@@ -219,7 +219,7 @@ describe("a snapshot", function()
         C.ms_snapshot_free(out[0])
         ms.check(C.ms_snapshot_new(log.disk.fs, "d", ms.bytes "test", 1, 256, out))
         ms.check(C.ms_snapshot_start(out[0], log.store))
-        for _ = 1, 2 * 1024 do C.ms_snapshot_walk(out[0], log.store, 0) end
+        for _ = 1, 2 * C.MS_TABLE_SHARDS do C.ms_snapshot_walk(out[0], log.store, 0) end
         assert.equal(0, C.ms_snapshot_walk(out[0], log.store, 0))
         C.ms_snapshot_free(out[0])
         log:close()
