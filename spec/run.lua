@@ -205,7 +205,9 @@ for _, name in ipairs(wanted_steps()) do
     end
     local from, good, bad = now(), passed, failed
     local ok = step()
-    say("%-8s %-6s %6.1f s   %d passed, %d failed", name, ok and "ok" or "FAILED", now() - from, passed - good, failed - bad)
+    if passed + failed > good + bad then
+        say("%-8s %-6s %6.1f s   %d passed, %d failed", name, ok and "ok" or "FAILED", now() - from, passed - good, failed - bad)
+    end
 end
 say("all steps %.1f s, logs in %s", now() - begin, LOGS)
 if passed + failed == 0 then
