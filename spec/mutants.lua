@@ -47,21 +47,37 @@ local function objects(mutant, object)
     return table.concat(all, " ")
 end
 
-local function run(mutant)
-    local text = broken(mutant)
-    if not text then return false, "the text to change is not in " .. mutant.file .. " exactly once" end
-    local dir = "build/mutants/" .. mutant.name
+-- Builds the library with `text` in the place of the mutant's file, in a folder of its own, and runs the spec: whether that
+-- passes; nil and why if it can't be built.
+local function passes(mutant, text, dir)
     sh("mkdir -p " .. dir)
     write(dir .. "/broken.c", text)
     local object, folder = dir .. "/broken.o", mutant.file:match("^(.*)/")
-    if not sh(("gcc %s -iquote %s -c %s/broken.c -o %s"):format(FLAGS, folder, dir, object)) then return false, "it does not compile" end
+    if not sh(("gcc %s -iquote %s -c %s/broken.c -o %s"):format(FLAGS, folder, dir, object)) then return nil, "it does not compile" end
     sh(("cp %s/cdef.h %s/cdef.h"):format(BUILD, dir))
     local library = dir .. "/libmetasync-private.so"
     local link = "gcc -shared -pthread %s -levent -levent_pthreads -ljansson -lcrypto -o %s"
-    if not sh(link:format(objects(mutant, object), library)) then return false, "it does not link" end
+    if not sh(link:format(objects(mutant, object), library)) then return nil, "it does not link" end
     local command = "%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s/log 2>&1"
-    local missed = sh(command:format(mutant.env or "", library, mutant.spec, dir))
-    return not missed, missed and "NOT NOTICED by " .. mutant.spec or ("noticed by %s"):format(mutant.spec)
+    return sh(command:format(mutant.env or "", library, mutant.spec, dir))
+end
+
+-- A spec that fails here without any change would notice everything: each one has to pass first.
+local sound = {}
+
+local function passes_unbroken(mutant)
+    local key = (mutant.env or "") .. mutant.spec
+    if sound[key] == nil then sound[key] = passes(mutant, read(mutant.file), "build/mutants/unbroken") or false end
+    return sound[key]
+end
+
+local function run(mutant)
+    local text = broken(mutant)
+    if not text then return false, "the text to change is not in " .. mutant.file .. " exactly once" end
+    if not passes_unbroken(mutant) then return false, mutant.spec .. " fails without the change, see build/mutants/unbroken/log" end
+    local passed, why = passes(mutant, text, "build/mutants/" .. mutant.name)
+    if passed == nil then return false, why end
+    return not passed, (passed and "NOT NOTICED by " or "noticed by ") .. mutant.spec
 end
 
 if not sh("make --no-print-directory -s private") then os.exit(2) end

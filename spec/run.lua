@@ -150,7 +150,8 @@ end
 
 -- ---- the steps, in their order ------------------------------------------------------------------------------------------
 
-local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "example", "demo", "fuzz", "asan", "tsan" }
+local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "mutants", "example", "demo",
+    "fuzz", "asan", "tsan" }
 
 local STEPS = {
     layers = function() return command("layers", "make --no-print-directory layers") end,
@@ -161,6 +162,7 @@ local STEPS = {
     policy = function() return spec_folder("policy", "spec/policy") end,
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
     regress = function() return spec_folder("regress", "spec/regress") end,
+    mutants = function() return command("mutants", "luajit spec/mutants.lua", 600) end,
     example = function() return command("example", "build/release/example", 60) end,
     demo = function() return command("demo", MAKE .. "demo", 120) end,
     fuzz = function()

@@ -14,7 +14,17 @@ local program = {}
 
 local variant = ms.library:match("build/(%w+)/") or "release"
 
+-- A library elsewhere (spec/mutants.lua makes such) is linked to, instead of the objects of a variant.
+local function build_beside(folder, name)
+    local command = "gcc -std=gnu11 -D_GNU_SOURCE -pthread -g -w spec/c/%s.c %s -Wl,-rpath,$PWD/%s -levent -ljansson -o %s"
+    local path = folder .. name
+    local output, status = ms.sh(command:format(name, ms.library, folder, path))
+    if status ~= 0 then error("can't build " .. path .. ":\n" .. output, 0) end
+    return path
+end
+
 local function build(name)
+    if variant == "mutants" then return build_beside(ms.library:match("^.*/"), name) end
     local path = ("build/%s/spec/c/%s"):format(variant, name)
     local command = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make --no-print-directory VARIANT=%s %s"
     local output, status = ms.sh(command:format(variant, path))
