@@ -32,5 +32,5 @@ fuzz-group-planted: build/fuzz/group-planted
 	@mkdir -p build/fuzz/group-planted-corpus
 	@! build/fuzz/group-planted $(FUZZ_GROUP_RUN) -max_total_time=90 -artifact_prefix=build/fuzz/group-planted- \
 	    build/fuzz/group-planted-corpus >build/fuzz/group-planted.log 2>&1
-	@ls build/fuzz/group-planted-crash-* >/dev/null && grep -q "AddressSanitizer" build/fuzz/group-planted.log
+	@ls build/fuzz/group-planted-crash-* >/dev/null && grep -qE "AddressSanitizer|UndefinedBehaviorSanitizer" build/fuzz/group-planted.log
 	@echo "the planted bug was found"
