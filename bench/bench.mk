@@ -5,7 +5,7 @@ BENCH_DIR   := $(BUILD)/bench
 BENCH_TOOLS := $(BENCH_DIR)/node $(BENCH_DIR)/redis_load $(BENCH_DIR)/floor
 
 .PHONY: bench
-bench: $(SHARED) $(BENCH_TOOLS)
+bench: $(SHARED) $(BENCH_TOOLS) ## measure against Redis and against a floor; QUICK=1 is small
 	@luajit bench/run.lua --tools $(BENCH_DIR) $(if $(QUICK),--quick) $(BENCH_FLAGS)
 
 $(BENCH_DIR)/%.o: bench/%.c
