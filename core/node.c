@@ -61,6 +61,22 @@ static int init_engine(struct ms_node *node, const struct ms_config *config)
     return ms_engine_init(&node->engine, &node->io, &node->store, &engine);
 }
 
+/* What recovery dropped was promised to nobody, as far as the disk can tell; the operator hears of it all the same. */
+static void tell_recovery(struct ms_node *node)
+{
+    const struct ms_recovery *recovery = &node->disk.recovery;
+    char line[400];
+    if (recovery->truncated) {
+        (void)snprintf(line, sizeof line, "the log ends at lsn %llu; %llu bytes behind it were torn and not said to be synced, they are dropped",
+                       (unsigned long long)node->store.applied, (unsigned long long)recovery->truncated);
+        ms_host_line(node, MS_LOG_WARN, line);
+    }
+    if (recovery->bad_snapshots) {
+        (void)snprintf(line, sizeof line, "%u damaged snapshots were passed over: %s", recovery->bad_snapshots, recovery->note);
+        ms_host_line(node, MS_LOG_WARN, line);
+    }
+}
+
 static int open_store(struct ms_node *node, const struct ms_config *config)
 {
     struct ms_disk_config disk = {.path = config->dir, .cluster = config->cluster, .policy = &node->policy};
@@ -134,9 +150,15 @@ int ms_open(const struct ms_config *config, struct ms_node **result)
     if (!rc) rc = open_store(node, config);
     if (!rc) rc = open_links(node, config);
     if (!rc) rc = start_threads(node, config);
-    if (rc) tear_down(node);
-    else *result = node;
-    return rc;
+    if (rc) {
+        tear_down(node);
+        return rc;
+    }
+    ms_node_lock(node);
+    tell_recovery(node);
+    ms_node_unlock(node);
+    *result = node;
+    return 0;
 }
 
 int ms_port(const struct ms_node *node)

@@ -160,11 +160,22 @@ struct own_fields {
     uint32_t transactions, waiting;
 };
 
+/* Paths may be any bytes. */
+static json_t *text(const char *bytes)
+{
+    json_t *string = json_string(bytes);
+    return string ? string : json_string("(not UTF-8)");
+}
+
 static json_t *own_status(const struct ms_node *node, const struct own_fields *own)
 {
-    return json_pack("{s:s,s:s,s:s,s:i,s:I,s:I,s:I,s:I}", "version", MS_VERSION, "data_dir", node->dir, "listen", node->listen, "port",
+    const struct ms_recovery *recovery = &node->disk.recovery; /* does not change after ms_open */
+    json_t *recovered = json_pack("{s:I,s:I,s:I,s:o}", "snapshot_end", (json_int_t)recovery->snapshot_end, "bad_snapshots",
+                                  (json_int_t)recovery->bad_snapshots, "truncated_bytes", (json_int_t)recovery->truncated, "note",
+                                  text(recovery->note));
+    return json_pack("{s:s,s:o,s:s,s:i,s:I,s:I,s:I,s:I,s:o}", "version", MS_VERSION, "data_dir", text(node->dir), "listen", node->listen, "port",
                      (int)node->port, "pid", (json_int_t)getpid(), "max_lock_us", (json_int_t)own->hold_max, "transactions",
-                     (json_int_t)own->transactions, "waiting_calls", (json_int_t)own->waiting);
+                     (json_int_t)own->transactions, "waiting_calls", (json_int_t)own->waiting, "recovered", recovered);
 }
 
 int ms_status(struct ms_node *node, char **json)
