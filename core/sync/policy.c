@@ -64,6 +64,13 @@ static int check_table(const struct ms_policy *policy, uint32_t index)
     return 0;
 }
 
+/* A segment is in use and the next one is prepared, each with room for the largest group; a third may be waiting to be trimmed. */
+static uint64_t least_log(const struct ms_policy *policy)
+{
+    uint64_t segments = 3 * policy->log_segment_bytes, groups = 2 * (ms_policy_largest_group(policy) + 4096);
+    return segments > groups ? segments : groups;
+}
+
 int ms_policy_check(const struct ms_policy *policy)
 {
     const struct {
@@ -83,7 +90,7 @@ int ms_policy_check(const struct ms_policy *policy)
         {"snapshot_keep", policy->snapshot_keep, 1, 16},
         {"log_segment_bytes", policy->log_segment_bytes, 64 * KIB, GIB},
         {"log_keep_bytes", policy->log_keep_bytes, 0, UINT64_MAX / 4},
-        {"log_max_bytes", policy->log_max_bytes, 3 * policy->log_segment_bytes, UINT64_MAX / 4},
+        {"log_max_bytes", policy->log_max_bytes, least_log(policy), UINT64_MAX / 4},
         {"heartbeat_ms", policy->heartbeat_ms, 1, policy->link_timeout_ms / 2},
         {"link_timeout_ms", policy->link_timeout_ms, 2, 3600000},
         {"connect_min_ms", policy->connect_min_ms, 1, policy->connect_max_ms},

@@ -32,7 +32,7 @@ static const char help[] =
     "  --log-failure refuse|pass       after the log's disk failed [refuse]\n"
     "  --snapshot-every MS    [30000]     --snapshot-keep N        [2]\n"
     "  --log-keep BYTES       [268435456] --log-max BYTES          [1073741824]\n"
-    "  --segment BYTES        [16777216]\n"
+    "  --segment BYTES        [16777216]; at least room for one largest value (4 MiB)\n"
     "\n"
     "  --import DIR           leading: import a RocketMQ store/config directory at start, as a difference to the last import\n"
     "  --force                import also what is older than what is here\n"

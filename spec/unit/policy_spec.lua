@@ -31,6 +31,14 @@ describe("the policy", function()
         end)
     end
 
+    it("refuses a log that has no room for two of the largest groups", function()
+        local small = { log_segment_bytes = 65536, log_max_bytes = 4 * 65536 }
+        assert.equal(C.MS_E_INVALID, C.ms_policy_check(policy(small))) -- values of 4 MiB
+        assert.matches("log_max_bytes", ms.err())
+        small.value_max, small.batch_max = 4096, 4096
+        ms.check(C.ms_policy_check(policy(small)))
+    end)
+
     it("refuses a table without a name, with a level and a buffer, or named twice", function()
         assert.equal(C.MS_E_INVALID, C.ms_policy_check(with_table { level = 2 }))
         assert.equal(C.MS_E_INVALID, C.ms_policy_check(with_table { name = "t", level = 2, interval_ms = 10 }))
