@@ -1,5 +1,6 @@
 #include "render.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 
 #include "../base/error.h"
@@ -7,20 +8,14 @@
 
 static json_t *base64(struct ms_bytes bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct ms_buf text;
     ms_buf_init(&text);
-    const uint8_t *at = bytes.data;
-    for (size_t i = 0; i < bytes.size; i += 3) {
-        size_t left = bytes.size - i;
-        uint32_t v = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) | (left > 2 ? at[i + 2] : 0);
-        ms_buf_add8(&text, (uint8_t)digits[v >> 18]);
-        ms_buf_add8(&text, (uint8_t)digits[v >> 12 & 63]);
-        ms_buf_add8(&text, left > 1 ? (uint8_t)digits[v >> 6 & 63] : '=');
-        ms_buf_add8(&text, left > 2 ? (uint8_t)digits[v & 63] : '=');
+    uint8_t *room = ms_buf_extend(&text, (bytes.size + 2) / 3 * 4 + 1);
+    json_t *result = NULL;
+    if (room) {
+        int size = EVP_EncodeBlock(room, bytes.data, (int)bytes.size);
+        result = json_pack("{s:s%}", "base64", (const char *)room, (size_t)size);
     }
-    struct ms_bytes all = ms_buf_bytes(&text);
-    json_t *result = text.failed ? NULL : json_pack("{s:s%}", "base64", (const char *)all.data, all.size);
     ms_buf_close(&text);
     return result;
 }
