@@ -170,7 +170,6 @@ struct ms_sim_wire {
 struct ms_sim_wire *ms_sim_wire(struct ms_sim *sim, uint32_t a, uint32_t b);
 int ms_sim_cut(struct ms_sim *sim, uint32_t a, uint32_t b, int how);
 int ms_sim_heal(struct ms_sim *sim, uint32_t a, uint32_t b);
-uint64_t ms_sim_link_bytes(const struct ms_sim *sim, uint32_t a, uint32_t b); /* carried so far, both ways */
 
 /* ---- looking inside -------------------------------------------------------------------------------------------- */
 

@@ -248,8 +248,6 @@ static void on_arrive(struct ms_sim *sim, struct ms_sim_event *event)
     ms_sim_unhush(countdown);
     if (pipe->in.failed) ms_sim_out_of_memory(sim);
     if (event->value == 0) pipe->ended = true;
-    uint32_t a = link->ends[0].node, b = link->ends[1].node;
-    sim->link_bytes[a < b ? a : b][a < b ? b : a] += event->value;
     deliver(sim, link, i);
 }
 

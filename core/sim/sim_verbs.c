@@ -200,11 +200,6 @@ int ms_sim_heal(struct ms_sim *sim, uint32_t a, uint32_t b)
     return ms_sim_cut(sim, a, b, MS_SIM_WIRE_OK);
 }
 
-uint64_t ms_sim_link_bytes(const struct ms_sim *sim, uint32_t a, uint32_t b)
-{
-    return a < b ? sim->link_bytes[a][b] : sim->link_bytes[b][a];
-}
-
 /* ---- looking inside -------------------------------------------------------------------------------------------- */
 
 bool ms_sim_up(const struct ms_sim *sim, uint32_t node)

@@ -404,7 +404,7 @@ struct ms_sim {
     struct ms_sim_node *nodes[MS_SIM_NODES_MAX];
     struct ms_sim_wire wires[MS_SIM_NODES_MAX][MS_SIM_NODES_MAX]; /* [a][b], a < b */
     struct ms_sim_link *links;
-    uint64_t next_link, link_bytes[MS_SIM_NODES_MAX][MS_SIM_NODES_MAX];
+    uint64_t next_link;
     struct ms_sim_book book;
 
     /* operator, client */

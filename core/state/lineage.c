@@ -39,15 +39,6 @@ static int grow(struct ms_lineage *lineage, uint32_t count)
     return 0;
 }
 
-int ms_lineage_copy(struct ms_lineage *to, const struct ms_lineage *from)
-{
-    int rc = grow(to, from->count);
-    if (rc) return rc;
-    if (from->count) memcpy(to->entries, from->entries, from->count * sizeof *from->entries);
-    to->count = from->count;
-    return 0;
-}
-
 int ms_lineage_add(struct ms_lineage *lineage, struct ms_epoch epoch, uint64_t first)
 {
     if (lineage->count) {

@@ -84,11 +84,6 @@ uint64_t ms_snapshot_id(const struct ms_snapshot_writer *writer)
     return writer->id;
 }
 
-uint64_t ms_snapshot_start_lsn(const struct ms_snapshot_writer *writer)
-{
-    return writer->start;
-}
-
 uint64_t ms_snapshot_end_lsn(const struct ms_snapshot_writer *writer)
 {
     return writer->end;

@@ -46,7 +46,6 @@ int ms_snapshot_copy_log(struct ms_snapshot_writer *writer, const char *log_dir,
 int ms_snapshot_finish(struct ms_snapshot_writer *writer);
 
 uint64_t ms_snapshot_id(const struct ms_snapshot_writer *writer);
-uint64_t ms_snapshot_start_lsn(const struct ms_snapshot_writer *writer);
 uint64_t ms_snapshot_end_lsn(const struct ms_snapshot_writer *writer); /* 0 before the cut */
 uint64_t ms_snapshot_written(const struct ms_snapshot_writer *writer); /* bytes in the file, whole groups */
 

@@ -186,7 +186,7 @@ void ms_store_mark(const struct ms_store *store, struct ms_buf *payload)
     }
 }
 
-int ms_store_check_mark(const struct ms_store *store, struct ms_bytes payload, uint64_t lsn)
+int ms_store_check_mark(struct ms_store *store, struct ms_bytes payload, uint64_t lsn)
 {
     struct ms_reader reader;
     uint64_t count, seen = 0;
@@ -207,7 +207,7 @@ int ms_store_check_mark(const struct ms_store *store, struct ms_bytes payload, u
     if (seen != count || count != store->table_count)
         return ms_fail(MS_E_DAMAGED, "mark at lsn %llu: %u tables here, %llu in the mark", (unsigned long long)lsn, store->table_count,
                        (unsigned long long)count);
-    ((struct ms_store *)(uintptr_t)store)->marks_checked++;
+    store->marks_checked++;
     return 0;
 }
 
@@ -310,12 +310,4 @@ int ms_store_take(struct ms_store *store, struct ms_store *from)
     }
     swap_positions(store, from);
     return 0;
-}
-
-uint64_t ms_store_bytes(const struct ms_store *store)
-{
-    uint64_t bytes = 0;
-    for (uint32_t id = 1; id < MS_TABLES_MAX; id++)
-        if (store->tables[id]) bytes += store->tables[id]->content->bytes;
-    return bytes;
 }

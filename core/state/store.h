@@ -41,15 +41,12 @@ int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms
 void ms_store_mark(const struct ms_store *store, struct ms_buf *payload);
 
 /* 0, or MS_E_DAMAGED with what differs. */
-int ms_store_check_mark(const struct ms_store *store, struct ms_bytes payload, uint64_t lsn);
+int ms_store_check_mark(struct ms_store *store, struct ms_bytes payload, uint64_t lsn);
 
 /* Makes `store` hold what `from` holds, and `from` what `store` held (for the caller to close, which takes a while). Tables that
  * both have, by name, keep their address (handles stay good) and swap contents, so that a reader sees the old or the new
  * content, never none. Tables that only `store` has become empty and are parked until the log defines their name again.
  * No table may be dirty. MS_E_MEMORY, MS_E_TYPE change nothing. */
 int ms_store_take(struct ms_store *store, struct ms_store *from);
-
-/* Bytes of keys and values in all tables. */
-uint64_t ms_store_bytes(const struct ms_store *store);
 
 #endif

@@ -340,26 +340,25 @@ int ms_engine_commit_batch(struct ms_engine *e, const struct ms_engine_write *wr
 
 /* ---- the engine's own records, tables ---------------------------------------------------------------------------------------- */
 
-int ms_engine_append(struct ms_engine *e, uint8_t type, struct ms_bytes payload)
+int ms_engine_append(struct ms_engine *e, struct ms_bytes record)
 {
-    size_t size = 1 + ms_varint_size(payload.size) + payload.size;
-    int rc = ms_engine_room_for(e, size, 0);
-    if (!rc) rc = ms_tail_reserve(&e->tail, size);
+    int rc = ms_engine_room_for(e, record.size, 0);
+    if (!rc) rc = ms_tail_reserve(&e->tail, record.size);
     if (rc) return rc;
-    uint8_t *at = ms_tail_append(&e->tail, size);
-    *at++ = type;
-    at = ms_varint_put(at, payload.size);
-    memcpy(at, payload.data, payload.size);
+    memcpy(ms_tail_append(&e->tail, record.size), record.data, record.size);
     e->store->applied = e->tail.head;
     return 0;
 }
 
 int ms_engine_append_mark(struct ms_engine *e)
 {
-    struct ms_buf payload;
+    struct ms_buf payload, record;
     ms_buf_init(&payload);
+    ms_buf_init(&record);
     ms_store_mark(e->store, &payload);
-    int rc = payload.failed ? MS_E_MEMORY : ms_engine_append(e, MS_RECORD_MARK, ms_buf_bytes(&payload));
+    ms_record_add(&record, MS_RECORD_MARK, ms_buf_bytes(&payload));
+    int rc = payload.failed || record.failed ? MS_E_MEMORY : ms_engine_append(e, ms_buf_bytes(&record));
+    ms_buf_close(&record);
     ms_buf_close(&payload);
     if (rc) return rc;
     e->store->changes_since_mark = 0;
@@ -372,18 +371,14 @@ static int define_table(struct ms_engine *e, const char *name, int type, struct 
     uint32_t id = 1;
     while (id < MS_TABLES_MAX && e->store->tables[id]) id++;
     if (id == MS_TABLES_MAX) return ms_fail(MS_E_LIMIT, "table %s would be number %d", name, MS_TABLES_MAX);
-    uint8_t head[MS_VARINT_MAX + 1];
-    uint8_t *end = ms_varint_put(head, id);
-    *end++ = (uint8_t)type;
-    struct ms_buf payload;
-    ms_buf_init(&payload);
-    ms_buf_add(&payload, head, (size_t)(end - head));
-    ms_buf_add(&payload, name, strlen(name));
-    int rc = payload.failed ? MS_E_MEMORY : ms_engine_room_for(e, payload.size + 8, MS_ROOM_MARGIN);
-    if (!rc) rc = ms_tail_reserve(&e->tail, payload.size + 8);
+    struct ms_buf record;
+    ms_buf_init(&record);
+    ms_record_add_table(&record, id, (uint8_t)type, ms_str(name));
+    int rc = record.failed ? MS_E_MEMORY : ms_engine_room_for(e, record.size, MS_ROOM_MARGIN);
+    if (!rc) rc = ms_tail_reserve(&e->tail, record.size);
     if (!rc) rc = ms_store_define(e->store, id, (uint8_t)type, ms_str(name));
-    if (!rc) rc = ms_engine_append(e, MS_RECORD_TABLE, ms_buf_bytes(&payload)); /* can't fail: reserved */
-    ms_buf_close(&payload);
+    if (!rc) rc = ms_engine_append(e, ms_buf_bytes(&record)); /* can't fail: reserved */
+    ms_buf_close(&record);
     if (rc) return rc;
     e->table_policy[id] = ms_policy_table(&e->policy, name);
     e->flush_at[id] = 0;

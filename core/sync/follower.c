@@ -262,14 +262,20 @@ void ms_follow_apply(struct ms_engine *e)
     ms_engine_changed(e);
 }
 
-void ms_follow_ack(struct ms_engine *e)
+static struct ms_message ack_now(const struct ms_engine *e)
 {
-    if (e->follow.state != MS_FOLLOW_STREAM || !e->follow.link) return;
     struct ms_message ack;
     ms_message_init(&ack);
     ack.durable = e->synced < e->store->applied ? e->synced : e->store->applied;
     ack.applied = e->store->applied;
     ack.host_applied = e->has_host ? e->host_applied : e->store->applied;
+    return ack;
+}
+
+void ms_follow_ack(struct ms_engine *e)
+{
+    if (e->follow.state != MS_FOLLOW_STREAM || !e->follow.link) return;
+    struct ms_message ack = ack_now(e);
     if (ack.durable == e->follow.acked_durable && ack.applied == e->follow.acked_applied && ack.host_applied == e->follow.acked_host) return;
     e->follow.acked_durable = ack.durable;
     e->follow.acked_applied = ack.applied;
@@ -331,11 +337,7 @@ static void keep_alive(struct ms_engine *e, uint64_t now)
         }
     }
     if (now - e->follow.spoken >= beat && e->follow.state != MS_FOLLOW_CONNECT) {
-        struct ms_message ack;
-        ms_message_init(&ack);
-        ack.durable = e->synced < e->store->applied ? e->synced : e->store->applied;
-        ack.applied = e->store->applied;
-        ack.host_applied = e->has_host ? e->host_applied : e->store->applied;
+        struct ms_message ack = ack_now(e);
         ms_engine_send(e, e->follow.link, e->follow.state == MS_FOLLOW_STREAM ? MS_FRAME_ACK : MS_FRAME_HEARTBEAT, &ack);
         e->follow.spoken = now;
     }

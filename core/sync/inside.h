@@ -32,7 +32,7 @@ struct ms_history ms_engine_history(const struct ms_engine *e);
 void ms_engine_note_applied(struct ms_engine *e, uint64_t lsn);
 
 /* ---- commit.c: the engine's own records. MS_E_AGAIN, MS_E_NO_SPACE, MS_E_MEMORY */
-int ms_engine_append(struct ms_engine *e, uint8_t type, struct ms_bytes payload);
+int ms_engine_append(struct ms_engine *e, struct ms_bytes record);
 int ms_engine_append_mark(struct ms_engine *e);
 int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin);
 void ms_engine_flush_due(struct ms_engine *e, uint64_t now);

@@ -89,13 +89,11 @@ static int append_epoch(struct ms_engine *e)
 {
     struct ms_buf record;
     ms_buf_init(&record);
-    ms_buf_add_varint(&record, e->opening.reign);
-    ms_buf_add_varint(&record, e->opening.run);
-    ms_buf_add64(&record, e->opening.id);
-    int rc = record.failed ? MS_E_MEMORY : ms_engine_room_for(e, record.size + 8, 0);
-    if (!rc) rc = ms_tail_reserve(&e->tail, record.size + 8);
+    ms_record_add_epoch(&record, e->opening.reign, e->opening.run, e->opening.id);
+    int rc = record.failed ? MS_E_MEMORY : ms_engine_room_for(e, record.size, 0);
+    if (!rc) rc = ms_tail_reserve(&e->tail, record.size);
     if (!rc) rc = ms_lineage_add(&e->store->lineage, e->opening, e->tail.head + 1);
-    if (!rc) rc = ms_engine_append(e, MS_RECORD_EPOCH, ms_buf_bytes(&record)); /* can't fail: reserved */
+    if (!rc) rc = ms_engine_append(e, ms_buf_bytes(&record)); /* can't fail: reserved */
     ms_buf_close(&record);
     return rc;
 }
