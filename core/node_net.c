@@ -134,7 +134,6 @@ void ms_net_perform(struct ms_node *node)
     ms_buf_clear(&node->net_run.ops);
     node->net_run.closes = 0;
     if (node->net_cut) cut_links(node);
-    ms_tcp_flush(node->tcp); /* now, not after another look at the sockets */
 }
 
 void ms_net_drop(struct ms_net_queue *queue)
