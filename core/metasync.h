@@ -134,14 +134,29 @@ enum ms_level {
 
 enum { MS_TABLE_NAME_MAX = 63, MS_POLICY_TABLES_MAX = 64 };
 
+/* Who wins when two values of one entry meet (docs/policy.md). FUNCTION: the policy file's. */
+enum ms_resolver {
+    MS_RESOLVE_DEFAULT = 0, /* a table's: what policy.resolver says; the policy's: theirs */
+    MS_RESOLVE_THEIRS = 1,
+    MS_RESOLVE_MINE = 2,
+    MS_RESOLVE_NEWEST = 3, /* the newer one where that is known, else theirs */
+    MS_RESOLVE_MAX = 4,    /* int64 tables: the larger number; an entry beats none */
+    MS_RESOLVE_MIN = 5,    /* int64 tables: the smaller number; an entry beats none */
+    MS_RESOLVE_FUNCTION = 6,
+};
+
 /* What the policy says of one table. A buffered table (interval > 0) has no level: its puts change the value at once
- * and are logged by the next flush: after interval_ms, or at `entries` dirty entries, or at `bytes` of dirty values. */
+ * and are logged by the next flush: after interval_ms, or at `entries` dirty entries, or at `bytes` of dirty values.
+ * at_risk_* bound what may be unlogged at any time; they are kept by flushing early. */
 struct ms_table_policy {
     char name[MS_TABLE_NAME_MAX + 1];
     int level;            /* enum ms_level; MS_LEVEL_DEFAULT = policy.level */
     uint32_t interval_ms; /* 0 = not buffered */
     uint32_t entries;     /* 0 = no such bound */
     uint32_t bytes;       /* 0 = no such bound */
+    int type;             /* enum ms_type that a policy file says it has, 0 = not said; opening it otherwise is MS_E_TYPE */
+    int resolver;         /* enum ms_resolver */
+    uint32_t at_risk_ms, at_risk_entries, at_risk_bytes; /* buffered tables: age, number, bytes of unlogged values; 0 = no such bound */
 };
 
 enum ms_on_log_failure { MS_ON_LOG_FAILURE_REFUSE = 0, MS_ON_LOG_FAILURE_PASS = 1 };
@@ -176,6 +191,15 @@ struct ms_policy {
     uint32_t key_max;            /* bytes, <= 65535 [4096] */
     uint32_t value_max;          /* bytes, <= 64 MiB [4 MiB] */
     uint32_t batch_max;          /* bytes of one atomic batch (the lock is held for it), <= 64 MiB [256 KiB] */
+    int resolver;                /* enum ms_resolver of tables that name none [theirs] */
+    uint32_t outside_max;        /* entries known to be outside of the view that are remembered [100000] */
+    uint32_t leave_max_percent;  /* of a table's entries that a reload may make leave without MS_POLICY_FORCE, 0..100 [10] */
+    uint32_t probation_ms;       /* a reloaded policy with incidents within this time is rolled back; 0 = never [60000] */
+    uint32_t incidents_max;      /* incidents of one function after which it is quarantined until the next reload, >= 1 [10] */
+    uint32_t call_instructions;  /* virtual machine instructions that one call of a policy's function may take [200000] */
+    uint32_t call_us;            /* processor time that one call may take [5000] */
+    uint32_t call_wait_us;       /* what a host's thread waits at most for another call to end [5000] */
+    uint32_t lua_memory;         /* bytes that a policy may hold, 256 KiB..1 GiB [16 MiB] */
     uint32_t table_count;        /* used entries of tables [0] */
     struct ms_table_policy tables[MS_POLICY_TABLES_MAX];
 };
@@ -227,6 +251,12 @@ struct ms_host {
     void (*role)(void *context, int role, const char *reason);
     /* One event for the operator, without newline. May be NULL. */
     void (*log)(void *context, int severity, const char *line);
+    /* A leader's policy was reloaded and wants entries that it did not want before: put them again, metasync has no values of
+     * them. key.data == NULL: more of this table than were remembered. May be NULL. */
+    void (*entered)(void *context, const char *table, struct ms_bytes key);
+    /* A leader's entry has got another value by the policy's resolve (a conflict; see ms_compare_begin): apply it to the host's own
+     * copy (data == NULL: remove it). The key is held meanwhile, as in ms_begin .. ms_end. 0, or an alarm as for apply. May be NULL. */
+    int (*resolved)(void *context, struct ms_table *table, struct ms_bytes key, struct ms_bytes value);
 };
 
 /* ---- node ---------------------------------------------------------------------------------------------------- */
@@ -242,7 +272,8 @@ struct ms_config {
     const char *listen;             /* "ADDRESS:PORT", port 0 = any; NULL = no listener (can't be followed). copied */
     const char *secret;             /* shared secret; NULL = none, then only loopback addresses are allowed. copied */
     const char *control;            /* path of the control socket; NULL = none. copied */
-    const struct ms_policy *policy; /* NULL = defaults. copied */
+    const struct ms_policy *policy; /* NULL = defaults; what a policy file says comes before it. copied */
+    const char *policy_file;        /* a policy in Lua (docs/policy.md); NULL = none. copied. A bad one fails ms_open: INVALID, FORMAT */
     const struct ms_host *host;     /* NULL = no callbacks. copied */
 };
 
@@ -362,6 +393,61 @@ MS_API int ms_get(struct ms_table *table, struct ms_bytes key, void *buffer, siz
  * returns that. Cost: a copy of one shard (1/2048 of the table) per lock hold. */
 typedef int (*ms_walk_fn)(void *context, struct ms_bytes key, struct ms_bytes value);
 MS_API int ms_walk(struct ms_table *table, ms_walk_fn fn, void *context);
+
+/* ---- comparing the host's own copy with the log (leader, at start) --------------------------------------------------------- */
+
+/* A host that starts as leader has loaded its own copy from its own files; the log may have more, or less. For each table:
+ *
+ *      ms_compare_begin; ms_compare_entry for every entry that the host has, in any order; ms_compare_end
+ *
+ * Equal entries are nothing. Every other one (also those that only one side has, outside of the view excepted) goes through the
+ * policy's resolver with reason "host", mine = the host's, theirs = the log's: what is chosen is logged if the log lacks it, given
+ * to host->resolved if the host lacks it, and listed in the loss report. The default is the side that `about` says is newer. */
+struct ms_compare;
+
+struct ms_host_copy {
+    int version;          /* data versions: 1 = the host's is higher, -1 = the log's is, 0 = they can't tell */
+    uint64_t written_us;  /* when the host's copy was written, real time; compared with the log's last record if version is 0. 0 = unknown */
+};
+
+struct ms_compare_result {
+    uint64_t equal, different;              /* entries */
+    uint64_t kept_host, kept_log, other;    /* of those that differ: who won; other: a third value, or removed on both sides */
+    uint64_t outside;                       /* not compared: out of the view */
+    int newer;                              /* 1 = the host's copy, -1 = the log, as decided from `about` */
+};
+
+/* Not from a callback; one at a time per table; the calling thread owns *compare until ms_compare_end (or _abandon). Errors: NOT_LEADER,
+ * CALLBACK, BUSY, MEMORY; _entry also LIMIT, TYPE. Cost: memory for one hash of every entry named. */
+MS_API int ms_compare_begin(struct ms_table *table, const struct ms_host_copy *about, struct ms_compare **compare);
+MS_API int ms_compare_entry(struct ms_compare *compare, struct ms_bytes key, struct ms_bytes value);
+MS_API int ms_compare_end(struct ms_compare *compare, struct ms_compare_result *result); /* ends it in any case. result may be NULL */
+MS_API void ms_compare_abandon(struct ms_compare *compare); /* what was decided so far stands. NULL is allowed */
+
+/* ---- policy files ------------------------------------------------------------------------------------------------------------ */
+
+enum ms_policy_flags { MS_POLICY_FORCE = 1 }; /* reload: even if more entries leave the view than leave_max_percent */
+
+/* Reads a policy file anew, or another one (path; NULL = the present one), beside the one in use; validates it, runs its selftest,
+ * counts what would leave or enter the view, then swaps. Nothing reconnects, no buffer is lost; entries leave in slices afterwards. For
+ * probation_ms incidents bring the old one back. *report (may be NULL; ms_free) is JSON text: what changed, what waits for a restart,
+ * what leaves and enters; of a refusal: why. Any thread, not from a callback. Errors: INVALID, FORMAT (the file: with place), LIMIT (too
+ * much would leave), IO, MEMORY, BUSY (another reload is under way); then the old policy stays as it was. */
+MS_API int ms_policy_reload(struct ms_node *node, const char *path, int flags, char **report);
+
+/* Back to the policy before the last reload (once). INVALID: there is none. */
+MS_API int ms_policy_rollback(struct ms_node *node, char **report);
+
+/* The policy in use as JSON text (ms_free): every field with its value, file, hash, functions and their incidents, view, probation. */
+MS_API int ms_policy_show(struct ms_node *node, char **json);
+
+/* Loads and validates a policy file and runs its selftest, without a node. *report (ms_free) as for reload. */
+MS_API int ms_policy_test(const char *path, char **report);
+
+/* Runs a recorded change log (a data directory) through a policy file with its recorded times, and through `against` if it is not NULL.
+ * *report (ms_free) is JSON text: per table what came in, was logged, coalesced, filtered, resolved, bytes, staleness, entries at risk; and
+ * how the two differ. Reads only. Errors as ms_policy_test and ms_log_dump. */
+MS_API int ms_policy_replay(const char *path, const char *against, const char *log, char **report);
 
 /* ---- operating ------------------------------------------------------------------------------------------------- */
 

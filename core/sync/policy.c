@@ -38,6 +38,15 @@ void ms_policy_init(struct ms_policy *policy)
     policy->key_max = 4096;
     policy->value_max = 4 * MIB;
     policy->batch_max = 256 * KIB;
+    policy->resolver = MS_RESOLVE_THEIRS;
+    policy->outside_max = 100000;
+    policy->leave_max_percent = 10;
+    policy->probation_ms = 60000;
+    policy->incidents_max = 10;
+    policy->call_instructions = 200000;
+    policy->call_us = 5000;
+    policy->call_wait_us = 5000;
+    policy->lua_memory = 16 * MIB;
 }
 
 static int in_range(const char *field, uint64_t value, uint64_t low, uint64_t high)
@@ -59,8 +68,14 @@ static int check_table(const struct ms_policy *policy, uint32_t index)
         return ms_fail(MS_E_INVALID, "policy of table %s: level %d is not known", table->name, table->level);
     if (table->interval_ms && table->level)
         return ms_fail(MS_E_INVALID, "policy of table %s: a buffered table has no level", table->name);
-    if (!table->interval_ms && (table->entries || table->bytes))
+    if (!table->interval_ms && (table->entries || table->bytes || table->at_risk_ms || table->at_risk_entries || table->at_risk_bytes))
         return ms_fail(MS_E_INVALID, "policy of table %s: a buffer needs an interval", table->name);
+    if (table->resolver < MS_RESOLVE_DEFAULT || table->resolver > MS_RESOLVE_FUNCTION)
+        return ms_fail(MS_E_INVALID, "policy of table %s: resolver %d is not known", table->name, table->resolver);
+    if (table->type != 0 && table->type != MS_TYPE_BYTES && table->type != MS_TYPE_INT64)
+        return ms_fail(MS_E_INVALID, "policy of table %s: value type %d is not known", table->name, table->type);
+    if (table->type == MS_TYPE_BYTES && (table->resolver == MS_RESOLVE_MAX || table->resolver == MS_RESOLVE_MIN))
+        return ms_fail(MS_E_INVALID, "policy of table %s: max and min compare int64 values", table->name);
     return 0;
 }
 
@@ -103,6 +118,15 @@ int ms_policy_check(const struct ms_policy *policy)
         {"key_max", policy->key_max, 1, 65535},
         {"value_max", policy->value_max, 8, 64 * MIB},
         {"batch_max", policy->batch_max, 64, 64 * MIB},
+        {"resolver", (uint64_t)policy->resolver, MS_RESOLVE_DEFAULT, MS_RESOLVE_FUNCTION},
+        {"outside_max", policy->outside_max, 0, 100000000},
+        {"leave_max_percent", policy->leave_max_percent, 0, 100},
+        {"probation_ms", policy->probation_ms, 0, 86400000},
+        {"incidents_max", policy->incidents_max, 1, 1000000},
+        {"call_instructions", policy->call_instructions, 1000, 100000000},
+        {"call_us", policy->call_us, 100, 1000000},
+        {"call_wait_us", policy->call_wait_us, 0, 1000000},
+        {"lua_memory", policy->lua_memory, 256 * KIB, GIB},
         {"table_count", policy->table_count, 0, MS_POLICY_TABLES_MAX},
     };
     int rc = 0;
