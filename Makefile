@@ -12,6 +12,7 @@ BUILD   := build/$(VARIANT)
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Werror -Wno-format-truncation
 CFLAGS  := -std=gnu11 -D_GNU_SOURCE -fPIC -pthread $(WARN)
 LDFLAGS := -pthread
+LUA_CFLAGS := $(shell pkg-config --cflags luajit)
 LIBS    := -levent -levent_pthreads -ljansson -lcrypto
 
 ifeq ($(VARIANT),release)
@@ -71,10 +72,10 @@ $(EXAMPLE): core/example/example.c core/metasync.h $(SHARED)
 $(BUILD)/cdef.h: spec/support/cdef.lua $(CORE_HDR) $(FILES_HDR)
 	@mkdir -p $(@D)
 	@echo "CDEF  $@"
-	@luajit spec/support/cdef.lua "$(CC)" $@ $(BUILD)/inline.c $(CORE_HDR) $(FILES_HDR)
+	@luajit spec/support/cdef.lua "$(CC) $(LUA_CFLAGS)" $@ $(BUILD)/inline.c $(CORE_HDR) $(FILES_HDR)
 
 $(BUILD)/inline.o: $(BUILD)/cdef.h
-	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -w -I. -c $(BUILD)/inline.c -o $@
+	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -w -I. $(LUA_CFLAGS) -c $(BUILD)/inline.c -o $@
 
 SPEC_OBJ := $(BUILD)/spec/support/thunk.o $(BUILD)/inline.o
 

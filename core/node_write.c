@@ -50,7 +50,7 @@ int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *ls
     if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
     else if (txn->committed) rc = ms_fail(MS_E_INVALID, "this transaction is committed already");
     else
-        while ((rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, &at, &level)) == MS_E_AGAIN)
+        while ((rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, MS_VIEW_UNKNOWN, &at, &level)) == MS_E_AGAIN)
             if ((rc = wait_for_room(node, &deadline)) != MS_E_AGAIN) break;
     if (rc) {
         ms_node_unlock(node);
@@ -122,7 +122,8 @@ static int write_one(const struct change *change, int flags, uint64_t *lsn)
             return write_behind(change, flags, lsn);
         }
         rc = compare(change);
-        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, &at, &level);
+        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, MS_VIEW_UNKNOWN, &at,
+                                       &level);
         if (rc == MS_E_AGAIN) rc = wait_for_room(node, &deadline);
     } while (rc == MS_E_AGAIN);
     if (!rc) return committed(node, at, level, flags, lsn);

@@ -134,7 +134,7 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
     if (!op) return MS_E_MEMORY;
     bool equal = ms_bytes_equal(ms_table_get(state, key, ms_key_hash(key)), value);
     int wanted = 0;
-    rc = ms_engine_commit(&node->engine, state, key, ms_key_hash(key), value, &at, &wanted);
+    rc = ms_engine_commit(&node->engine, state, key, ms_key_hash(key), value, MS_VIEW_UNKNOWN, &at, &wanted);
     if (rc == MS_LOCAL) sim->counts.local++;
     if (rc) return refused(node, rc, head);
     check_accepting(node);

@@ -190,11 +190,12 @@ void ms_engine_flush_due(struct ms_engine *e, uint64_t now)
 /* ---- the entry points ---------------------------------------------------------------------------------------------------- */
 
 int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
-                     uint64_t *lsn, int *level)
+                     int decision, uint64_t *lsn, int *level)
 {
     int rc = check_role(e);
     if (!rc) rc = check_entry(e, table, key, value);
     if (rc) return rc;
+    if (decision == MS_VIEW_OUT && value.data && !ms_table_get(table, key, key_hash).data) return MS_LOCAL;
     const struct ms_table_policy *policy = &e->table_policy[table->id];
     if (policy->interval_ms) {
         rc = commit_buffered(e, table, key, key_hash, value);

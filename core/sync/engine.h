@@ -22,6 +22,7 @@
 #include "io.h"
 #include "peer.h"
 #include "policy.h"
+#include "rules.h"
 #include "verdict.h"
 
 enum { MS_ASKS_MAX = 16, MS_ADDRESS_MAX = 64, MS_APPLIED_RING = 4096 };
@@ -147,9 +148,10 @@ int ms_engine_adopt(struct ms_engine *engine);
 
 /* ---- writing (commit.c). Refusals change nothing. MS_E_AGAIN: wait for io->changed, then try again ------------------- */
 
-/* value.data == NULL deletes. *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. */
+/* value.data == NULL deletes. *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. decision (enum ms_decision)
+ * matters only for a value of an entry that does not exist: OUT is MS_LOCAL, with nothing logged or buffered. */
 int ms_engine_commit(struct ms_engine *engine, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash,
-                     struct ms_bytes value, uint64_t *lsn, int *level);
+                     struct ms_bytes value, int decision, uint64_t *lsn, int *level);
 
 struct ms_engine_write {
     struct ms_table_state *table;
