@@ -28,9 +28,9 @@
 #include "../sync/engine.h"
 #include "sim_fs.h"
 
-enum { MS_SIM_NODES_MAX = 4, MS_SIM_TABLES = 6, MS_SIM_BATCH_MAX = 16 };
+enum { MS_SIM_NODES_MAX = 4, MS_SIM_TABLES = 6, MS_SIM_TABLES_MAX = 24, MS_SIM_BATCH_MAX = 16 };
 
-/* Every node has these tables (made by the leader on its first write to them). */
+/* Every node has these tables (made by the leader on its first write to them), unless options.named. */
 enum ms_sim_table {
     MS_SIM_MEMORY = 0,  /* bytes, level memory */
     MS_SIM_OS = 1,      /* bytes, level os */
@@ -44,6 +44,7 @@ struct ms_sim_options {
     uint32_t nodes; /* 2..4; 0 = by chance */
     bool random;    /* client, faults and operator run by chance; otherwise only what the verbs say happens */
     bool has_host;  /* directed runs: nodes have a host that confirms batches a little later (random ones: by chance) */
+    bool named;     /* directed runs: no fixed tables, those of ms_sim_table instead */
     const struct ms_policy *policy; /* copied; NULL = small sizes and short times, see ms_sim_policy */
 };
 
@@ -123,6 +124,10 @@ int ms_sim_lead(struct ms_sim *sim, uint32_t node, bool ask); /* ask: all other 
 int ms_sim_follow(struct ms_sim *sim, uint32_t node, uint32_t leader);
 int ms_sim_promote(struct ms_sim *sim, uint32_t node);
 int ms_sim_adopt(struct ms_sim *sim, uint32_t node);
+
+/* The number of the table with this name, made known if it is new (options.named; the leader logs it with its first write): its place
+ * in enum ms_sim_table's stead. MS_E_TYPE: it is known with another type; MS_E_LIMIT: more than MS_SIM_TABLES_MAX. */
+int ms_sim_table(struct ms_sim *sim, const char *name, int type, uint32_t *table);
 
 /* One write as a client does it; value.data == NULL deletes. table: enum ms_sim_table. lsn and level (may be NULL):
  * what to wait for. The promise is watched from then on. Results as ms_engine_commit; a table that is not there yet is

@@ -39,7 +39,7 @@ static int compare_entry(void *context, struct ms_bytes key, struct ms_bytes val
     uint32_t op = known == UINT32_MAX ? 0 : ms_sim_fold_get(comparison->fold, known);
     comparison->entries++;
     if (op && ms_bytes_equal(book->ops[op].value, value)) return 0;
-    ms_sim_broken(node->sim, node->index, "table %s, key %.*s at lsn %llu: %s", ms_sim_table_name(comparison->table),
+    ms_sim_broken(node->sim, node->index, "table %s, key %.*s at lsn %llu: %s", ms_sim_table_name(node->sim, comparison->table),
                   (int)key.size, (const char *)key.data, (unsigned long long)node->last.lsn,
                   op ? "another value" : "there should be none");
     return 1;
@@ -48,9 +48,8 @@ static int compare_entry(void *context, struct ms_bytes key, struct ms_bytes val
 static void compare_table(struct comparison *comparison, const struct ms_table_state *table)
 {
     struct ms_sim_node *node = comparison->node;
-    for (comparison->table = 0; comparison->table < MS_SIM_TABLES; comparison->table++)
-        if (strcmp(ms_sim_table_name(comparison->table), table->name) == 0) break;
-    if (comparison->table == MS_SIM_TABLES) {
+    comparison->table = ms_sim_table_find(node->sim, ms_str(table->name));
+    if (comparison->table == MS_SIM_TABLES_MAX) {
         ms_sim_broken(node->sim, node->index, "there is a table %s that nobody made", table->name);
         return;
     }
@@ -169,11 +168,11 @@ static void check_sums(struct ms_sim_node *node, const struct ms_sim_group *grou
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
         const struct ms_table_state *table = node->store.tables[id];
         if (!table) {
-            if (id > MS_SIM_TABLES) break; /* ids are given out in order */
+            if (id > sim->table_count) break; /* ids are given out in order */
             continue;
         }
-        uint32_t i = 0;
-        while (i + 1 < MS_SIM_TABLES && strcmp(ms_sim_table_name(i), table->name) != 0) i++;
+        uint32_t i = ms_sim_table_find(sim, ms_str(table->name));
+        if (i == MS_SIM_TABLES_MAX) i = 0; /* compare_table says so */
         if (table->content->count != group->sums.count[i] || table->content->digest != group->sums.digest[i])
             ms_sim_broken(sim, node->index, "table %s at lsn %llu: %llu entries, digest %016llx; the book has %llu, %016llx",
                           table->name, (unsigned long long)node->last.lsn, (unsigned long long)table->content->count,
@@ -273,7 +272,7 @@ static void check_eternal(struct ms_sim_node *node)
     for (uint32_t i = 0; i < ETERNAL_SAMPLES; i++) {
         const struct ms_sim_key *key = &sim->book.keys[sim->eternals[ms_sim_below(&sim->dice, sim->eternal_count)]];
         if (key->eternal_at.epoch < 0 || !ms_sim_book_includes(sim, node->last, key->eternal_at)) continue;
-        const struct ms_table_state *table = ms_store_find(&node->store, ms_str(ms_sim_table_name(key->table)));
+        const struct ms_table_state *table = ms_store_find(&node->store, ms_str(ms_sim_table_name(sim, key->table)));
         struct ms_bytes value = table ? ms_table_get(table, key->bytes, key->hash) : ms_bytes(NULL, 0);
         if (!ms_bytes_equal(value, sim->book.ops[key->eternal].value))
             ms_sim_broken(sim, node->index, "readers miss %.*s, which was there before", (int)key->bytes.size,

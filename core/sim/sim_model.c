@@ -6,16 +6,16 @@
  * to be accepted, in that order. Everybody else's log must read like a path of the tree. */
 #include "sim_world.h"
 
-static const char *const table_names[MS_SIM_TABLES] = {"memory", "os", "disk", "replica", "offset", "count"};
-
-const char *ms_sim_table_name(uint32_t table)
+const char *ms_sim_table_name(const struct ms_sim *sim, uint32_t table)
 {
-    return table < MS_SIM_TABLES ? table_names[table] : "?";
+    return table < sim->table_count ? sim->tables[table].name : "?";
 }
 
-bool ms_sim_table_buffered(uint32_t table)
+uint32_t ms_sim_table_find(const struct ms_sim *sim, struct ms_bytes name)
 {
-    return table == MS_SIM_OFFSET || table == MS_SIM_COUNT;
+    for (uint32_t i = 0; i < sim->table_count; i++)
+        if (ms_bytes_equal(ms_str(sim->tables[i].name), name)) return i;
+    return MS_SIM_TABLES_MAX;
 }
 
 /* ---- keys and ops ---------------------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static uint32_t flushed_op(struct ms_sim_node *node, uint32_t key, struct ms_byt
     const struct ms_sim_book *book = &node->sim->book;
     uint64_t epoch_id = book->epochs[node->handed.epoch].epoch.id;
     uint32_t op = book->keys[key].newest;
-    while (op && !(book->ops[op].epoch_id == epoch_id && ms_bytes_equal(book->ops[op].value, value)))
+    while (op && !(book->ops[op].epoch_id == epoch_id && book->ops[op].buffered && ms_bytes_equal(book->ops[op].value, value)))
         op = book->ops[op].previous;
     if (!ms_sim_room(node->sim, (void **)&node->logged, &node->logged_capacity, key + 1, sizeof *node->logged)) return op;
     if (op && op <= node->logged[key]) {
@@ -323,20 +323,18 @@ static void mint_change(struct ms_sim_node *node, const struct ms_record *record
         ms_sim_broken(sim, node->index, "lsn %llu has a key that nobody ever wrote", (unsigned long long)lsn);
         return;
     }
-    made->value = ms_sim_table_buffered(made->table) ? flushed_op(node, made->key, record->value)
-                                                     : accepted_op(node, made->key, record->value, lsn);
+    made->value = accepted_op(node, made->key, record->value, lsn);
+    if (!made->value) made->value = flushed_op(node, made->key, record->value);
     if (!made->value)
         ms_sim_broken(sim, node->index, "lsn %llu, table %s, is not what was accepted there", (unsigned long long)lsn,
-                      table_names[made->table]);
+                      ms_sim_table_name(sim, made->table));
 }
 
 static void mint_table(struct ms_sim_node *node, const struct ms_record *record, uint64_t lsn, struct ms_sim_record *made)
 {
     made->value = record->table;
-    made->table = MS_SIM_TABLES;
-    for (uint32_t i = 0; i < MS_SIM_TABLES; i++)
-        if (ms_bytes_equal(ms_str(table_names[i]), record->key)) made->table = (uint8_t)i;
-    if (made->table == MS_SIM_TABLES || node->mint.table_of[record->table])
+    made->table = (uint8_t)ms_sim_table_find(node->sim, record->key);
+    if (made->table == MS_SIM_TABLES_MAX || node->mint.table_of[record->table])
         ms_sim_broken(node->sim, node->index, "lsn %llu defines a table wrongly", (unsigned long long)lsn);
 }
 
@@ -401,7 +399,7 @@ static void mint(struct ms_sim_node *node, const struct ms_block *block)
     if (!ms_sim_room(sim, (void **)&epoch->groups, &epoch->group_capacity, epoch->group_count + 1, sizeof *epoch->groups))
         return;
     epoch->groups[epoch->group_count++] =
-        (struct ms_sim_group){.first = block->first, .last = block->last, .sums = node->mint.sums};
+        (struct ms_sim_group){.first = block->first, .last = block->last, .at = sim->now, .sums = node->mint.sums};
 }
 
 /* ---- a block that was received --------------------------------------------------------------------------------- */

@@ -125,12 +125,26 @@ int ms_sim_adopt(struct ms_sim *sim, uint32_t index)
 
 /* ---- writing and reading --------------------------------------------------------------------------------------- */
 
+int ms_sim_table(struct ms_sim *sim, const char *name, int type, uint32_t *table)
+{
+    *table = ms_sim_table_find(sim, ms_str(name));
+    if (*table < MS_SIM_TABLES_MAX && sim->tables[*table].type == type) return 0;
+    if (*table < MS_SIM_TABLES_MAX) return ms_fail(MS_E_TYPE, "table %s is known with the other value type", name);
+    if (!sim->options.named) return ms_fail(MS_E_NOT_FOUND, "there is no table %s", name);
+    if (sim->table_count == MS_SIM_TABLES_MAX) return ms_fail(MS_E_LIMIT, "table %s would be number %u", name, sim->table_count + 1);
+    if (strlen(name) > MS_TABLE_NAME_MAX) return ms_fail(MS_E_INVALID, "a table's name has at most %d bytes", MS_TABLE_NAME_MAX);
+    *table = sim->table_count++;
+    (void)snprintf(sim->tables[*table].name, sizeof sim->tables[*table].name, "%s", name);
+    sim->tables[*table].type = type;
+    return 0;
+}
+
 int ms_sim_put(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
                int *level)
 {
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
-    if (table >= MS_SIM_TABLES) return ms_fail(MS_E_INVALID, "there is no table %u", table);
+    if (table >= sim->table_count) return ms_fail(MS_E_INVALID, "there is no table %u", table);
     return done(node, ms_sim_work_put(node, table, key, value, lsn, level));
 }
 
@@ -140,7 +154,7 @@ int ms_sim_batch(struct ms_sim *sim, uint32_t index, const struct ms_sim_write *
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
     for (size_t i = 0; i < count; i++)
-        if (writes[i].table >= MS_SIM_TABLES) return ms_fail(MS_E_INVALID, "there is no table %u", writes[i].table);
+        if (writes[i].table >= sim->table_count) return ms_fail(MS_E_INVALID, "there is no table %u", writes[i].table);
     return done(node, ms_sim_work_batch(node, writes, count, lsn, level));
 }
 
@@ -154,14 +168,14 @@ int ms_sim_flush(struct ms_sim *sim, uint32_t index)
 struct ms_bytes ms_sim_get(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_bytes key)
 {
     struct ms_sim_node *node = running(sim, index);
-    const struct ms_table_state *state = node ? ms_store_find(&node->store, ms_str(ms_sim_table_name(table))) : NULL;
+    const struct ms_table_state *state = node ? ms_store_find(&node->store, ms_str(ms_sim_table_name(sim, table))) : NULL;
     return state ? ms_table_get(state, key, ms_key_hash(key)) : ms_bytes(NULL, 0);
 }
 
 int ms_sim_spoil(struct ms_sim *sim, uint32_t index, uint32_t table, struct ms_bytes key, struct ms_bytes value)
 {
     struct ms_sim_node *node = running(sim, index);
-    struct ms_table_state *state = node ? ms_store_find(&node->store, ms_str(ms_sim_table_name(table))) : NULL;
+    struct ms_table_state *state = node ? ms_store_find(&node->store, ms_str(ms_sim_table_name(sim, table))) : NULL;
     if (!state) return ms_fail(MS_E_NOT_FOUND, "n%u has no table %u", index, table);
     node->spoiled = true;
     return ms_table_fold(state, key, ms_key_hash(key), value);

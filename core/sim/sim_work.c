@@ -59,10 +59,16 @@ static int table_of(struct ms_sim_node *node, uint32_t table, struct ms_table_st
         *found = known;
         return 0;
     }
-    int type = table == MS_SIM_OFFSET ? MS_TYPE_INT64 : MS_TYPE_BYTES;
-    int rc = ms_engine_table(&node->engine, ms_sim_table_name(table), type, found);
+    const struct ms_sim *sim = node->sim;
+    int rc = ms_engine_table(&node->engine, ms_sim_table_name(sim, table), sim->tables[table].type, found);
     if (!rc) node->tables[table] = *found;
     return rc;
+}
+
+/* Whether what is written to this table now waits in a buffer. */
+static bool is_buffered(const struct ms_sim_node *node, const struct ms_table_state *table)
+{
+    return node->engine.table_policy[table->id].interval_ms > 0;
 }
 
 static int refused(struct ms_sim_node *node, int rc, uint64_t head)
@@ -95,7 +101,7 @@ static void check_accepting(struct ms_sim_node *node)
 }
 
 /* The op is what its key is now. Buffered ones come into the log some time, the others at this lsn. */
-static void accept(struct ms_sim_node *node, uint32_t op, uint64_t lsn, uint32_t batch)
+static void accept(struct ms_sim_node *node, uint32_t op, bool buffered, uint64_t lsn, uint32_t batch)
 {
     struct ms_sim *sim = node->sim;
     struct ms_sim_op *accepted = &sim->book.ops[op];
@@ -103,7 +109,8 @@ static void accept(struct ms_sim_node *node, uint32_t op, uint64_t lsn, uint32_t
     accepted->epoch_id = ms_lineage_last(&node->store.lineage).id;
     accepted->previous = key->newest;
     key->newest = op;
-    if (ms_sim_table_buffered(key->table)) {
+    accepted->buffered = buffered;
+    if (buffered) {
         sim->counts.buffered_puts++;
         return;
     }
@@ -139,10 +146,10 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
     if (rc) return refused(node, rc, head);
     check_accepting(node);
     check_readable(node, state, key, value);
-    bool logged = !equal && !ms_sim_table_buffered(table);
+    bool buffered = is_buffered(node, state), logged = !equal && !buffered;
     if (at != head + logged)
         ms_sim_broken(sim, node->index, "a write has lsn %llu after %llu", (unsigned long long)at, (unsigned long long)head);
-    if (logged || ms_sim_table_buffered(table)) accept(node, op, at, 0);
+    if (logged || buffered) accept(node, op, buffered, at, 0);
     if (equal)
         sim->counts.equal_puts++;
     else if (value.data)
@@ -168,7 +175,7 @@ static uint32_t plan_batch(struct ms_sim_node *node, const struct ms_sim_write *
         for (size_t j = i + 1; j < count; j++)
             wins &= writes[j].table != writes[i].table || !ms_bytes_equal(writes[j].key, writes[i].key);
         bool equal = ms_bytes_equal(ms_table_get(made[i].table, made[i].key, ms_key_hash(made[i].key)), made[i].value);
-        logs[i] = wins && !equal && !ms_sim_table_buffered(writes[i].table);
+        logs[i] = wins && !equal && !is_buffered(node, made[i].table);
         logged += logs[i];
     }
     return logged;
@@ -193,14 +200,14 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
     if (rc == MS_LOCAL) sim->counts.local++;
     for (size_t i = 0; i < count && rc == MS_E_MEMORY;
          i++) /* its buffered writes may have been taken before memory ran out */
-        if (ops[i] && ms_sim_table_buffered(writes[i].table)) accept(node, ops[i], 0, 0);
+        if (ops[i] && is_buffered(node, made[i].table)) accept(node, ops[i], true, 0, 0);
     if (rc) return refused(node, rc, head);
     check_accepting(node);
     sim->counts.batches++;
     sim->next_batch++;
     for (size_t i = 0; i < count; i++)
-        if (ops[i] && (logs[i] || ms_sim_table_buffered(writes[i].table)))
-            accept(node, ops[i], logs[i] ? ++head : 0, sim->next_batch);
+        if (ops[i] && (logs[i] || is_buffered(node, made[i].table)))
+            accept(node, ops[i], !logs[i], logs[i] ? ++head : 0, sim->next_batch);
     if (at < head || node->engine.tail.head < head)
         ms_sim_broken(sim, node->index, "a batch of %u changes ends at lsn %llu instead of %llu", logged,
                       (unsigned long long)at, (unsigned long long)head);

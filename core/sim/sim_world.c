@@ -276,6 +276,17 @@ static void vary_policy(struct ms_sim *sim)
     policy->on_log_failure = (int)ms_sim_below(&sim->dice, 2);
 }
 
+/* The tables of enum ms_sim_table. */
+static void fixed_tables(struct ms_sim *sim)
+{
+    static const char *const names[MS_SIM_TABLES] = {"memory", "os", "disk", "replica", "offset", "count"};
+    for (uint32_t i = 0; i < MS_SIM_TABLES; i++) {
+        (void)snprintf(sim->tables[i].name, sizeof sim->tables[i].name, "%s", names[i]);
+        sim->tables[i].type = i == MS_SIM_OFFSET ? MS_TYPE_INT64 : MS_TYPE_BYTES;
+    }
+    sim->table_count = MS_SIM_TABLES;
+}
+
 static bool new_nodes(struct ms_sim *sim)
 {
     for (uint32_t i = 0; i < sim->options.nodes; i++) {
@@ -313,6 +324,7 @@ struct ms_sim *ms_sim_new(uint64_t seed, const struct ms_sim_options *options)
     else
         ms_sim_policy(&sim->policy);
     if (!options->policy && options->random) vary_policy(sim);
+    if (!sim->options.named) fixed_tables(sim);
     ms_sim_net_init(sim);
     if (!sim->trace || !new_nodes(sim)) {
         ms_sim_free(sim);

@@ -66,6 +66,7 @@ struct ms_sim_op {
     struct ms_bytes value; /* owned; data == NULL: delete */
     uint64_t entry_hash;
     uint64_t epoch_id; /* of the leader that accepted it, 0 = refused or not answered */
+    bool buffered;     /* its table was when it was accepted: it comes into the log some time, or not at all */
 };
 
 struct ms_sim_record {
@@ -76,12 +77,13 @@ struct ms_sim_record {
 };
 
 struct ms_sim_sums {
-    uint64_t count[MS_SIM_TABLES], digest[MS_SIM_TABLES];
+    uint64_t count[MS_SIM_TABLES_MAX], digest[MS_SIM_TABLES_MAX];
 };
 
 struct ms_sim_group {
     uint64_t first, last;
     uint64_t body_hash, time_us; /* known when it is written */
+    uint64_t at;                 /* when it was handed to the log */
     bool written;                /* by its maker */
     struct ms_sim_sums sums;     /* after it */
 };
@@ -133,8 +135,8 @@ struct ms_sim_point ms_sim_book_before(const struct ms_sim *sim, struct ms_sim_p
 uint64_t ms_sim_book_common(const struct ms_sim *sim, struct ms_sim_point a,
                             struct ms_sim_point b);                        /* last lsn that both have */
 void ms_sim_book_recovered(struct ms_sim *sim, struct ms_sim_point place); /* these groups are in a file */
-const char *ms_sim_table_name(uint32_t table);
-bool ms_sim_table_buffered(uint32_t table);
+const char *ms_sim_table_name(const struct ms_sim *sim, uint32_t table);
+uint32_t ms_sim_table_find(const struct ms_sim *sim, struct ms_bytes name); /* MS_SIM_TABLES_MAX = there is none */
 const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim,
                                              struct ms_sim_point place); /* that ends there, or NULL */
 
@@ -290,7 +292,7 @@ struct ms_sim_node {
     bool host_busy;
 
     /* the client's side */
-    struct ms_table_state *tables[MS_SIM_TABLES];
+    struct ms_table_state *tables[MS_SIM_TABLES_MAX];
     struct ms_sim_accepted *accepted;
     uint32_t accepted_from, accepted_count, accepted_capacity;
     struct ms_sim_wait *waits;
@@ -406,6 +408,11 @@ struct ms_sim {
     struct ms_sim_link *links;
     uint64_t next_link;
     struct ms_sim_book book;
+    struct {
+        char name[MS_TABLE_NAME_MAX + 1];
+        int type;
+    } tables[MS_SIM_TABLES_MAX];
+    uint32_t table_count;
 
     /* operator, client */
     bool calm;
