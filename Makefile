@@ -40,11 +40,12 @@ FILES_HDR := $(sort $(wildcard plugins/standalone/rocketmq/*.h))
 
 SHARED   := $(BUILD)/libmetasync.so.$(SOVERSION)
 PRIVATE  := $(BUILD)/libmetasync-private.so
+KIT      := $(BUILD)/libmetasync-kit.so
 BINARIES := $(BUILD)/metasyncd $(BUILD)/metasyncctl
 EXAMPLE  := $(BUILD)/example
 
 .PHONY: all
-all: $(SHARED) $(BINARIES) $(EXAMPLE) ## build library, metasyncd, metasyncctl and the example host
+all: $(SHARED) $(BINARIES) $(EXAMPLE) $(KIT) ## build library, metasyncd, metasyncctl and the example host
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -61,6 +62,15 @@ $(SHARED): $(CORE_OBJ) $(BUILD)/exports.map
 	@$(CC) -shared -Wl,-soname,libmetasync.so.$(SOVERSION) -Wl,--version-script=$(BUILD)/exports.map -Wl,-z,defs $(LDFLAGS) \
 	    $(CORE_OBJ) $(LIBS) -o $@
 	@ln -sf libmetasync.so.$(SOVERSION) $(BUILD)/libmetasync.so
+
+# The library of the test kit (lua/metasync/kit.lua): the same objects; what core/kit.h names is exported.
+$(BUILD)/kit.map: core/kit.h
+	@mkdir -p $(@D)
+	@{ echo '{ global: ms_kit_declarations;'; sed -n 's/^ *X(.*, \(ms_[a-z0-9_]*\), (.*/  \1;/p' $<; echo '  local: *; };'; } > $@
+
+$(KIT): $(CORE_OBJ) $(BUILD)/kit.map
+	@echo "LINK  $@"
+	@$(CC) -shared -Wl,--version-script=$(BUILD)/kit.map -Wl,-z,defs $(LDFLAGS) $(CORE_OBJ) $(LIBS) -o $@
 
 # A host as others would write one: the public header, the public library.
 $(EXAMPLE): core/example/example.c core/metasync.h $(SHARED)

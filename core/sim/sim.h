@@ -179,6 +179,19 @@ int ms_sim_heal(struct ms_sim *sim, uint32_t a, uint32_t b);
 /* ---- looking inside -------------------------------------------------------------------------------------------- */
 
 bool ms_sim_up(const struct ms_sim *sim, uint32_t node);
+const char *ms_sim_table_of(const struct ms_sim *sim, uint32_t table); /* its name, "?" = there is none */
+int ms_sim_table_type(const struct ms_sim *sim, uint32_t table);       /* enum ms_type; NOT_FOUND */
+
+/* What stands in a node's log (up or down), from the book: the last lsn, and the record at one. Borrowed until ms_sim_free. */
+struct ms_sim_logged {
+    uint64_t at; /* when its leader handed it to the log */
+    int op;      /* enum ms_op */
+    uint32_t table;
+    struct ms_bytes key, value;
+};
+uint64_t ms_sim_head(const struct ms_sim *sim, uint32_t node);
+int ms_sim_logged(const struct ms_sim *sim, uint32_t node, uint64_t lsn, struct ms_sim_logged *logged); /* 1, 0: it is no change, NOT_FOUND */
+
 struct ms_engine *ms_sim_engine(struct ms_sim *sim, uint32_t node); /* NULL when it is down */
 struct ms_sim_fs *ms_sim_fs_of(struct ms_sim *sim, uint32_t node);
 int ms_sim_recovered(const struct ms_sim *sim, uint32_t node,

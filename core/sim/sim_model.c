@@ -169,7 +169,7 @@ uint64_t ms_sim_book_common(const struct ms_sim *sim, struct ms_sim_point a, str
     return 0;
 }
 
-const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim, struct ms_sim_point place)
+const struct ms_sim_group *ms_sim_book_around(const struct ms_sim *sim, struct ms_sim_point place)
 {
     if (place.epoch < 0) return NULL;
     const struct ms_sim_epoch *epoch = &sim->book.epochs[place.epoch];
@@ -181,7 +181,13 @@ const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim, struct ms
         else
             high = middle;
     }
-    return low < epoch->group_count && epoch->groups[low].last == place.lsn ? &epoch->groups[low] : NULL;
+    return low < epoch->group_count ? &epoch->groups[low] : NULL;
+}
+
+const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim, struct ms_sim_point place)
+{
+    const struct ms_sim_group *group = ms_sim_book_around(sim, place);
+    return group && group->last == place.lsn ? group : NULL;
 }
 
 /* ---- folding --------------------------------------------------------------------------------------------------- */

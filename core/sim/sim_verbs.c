@@ -221,6 +221,40 @@ bool ms_sim_up(const struct ms_sim *sim, uint32_t node)
     return node < sim->options.nodes && sim->nodes[node]->up;
 }
 
+const char *ms_sim_table_of(const struct ms_sim *sim, uint32_t table)
+{
+    return ms_sim_table_name(sim, table);
+}
+
+int ms_sim_table_type(const struct ms_sim *sim, uint32_t table)
+{
+    return table < sim->table_count ? sim->tables[table].type : ms_fail(MS_E_NOT_FOUND, "there is no table %u", table);
+}
+
+uint64_t ms_sim_head(const struct ms_sim *sim, uint32_t node)
+{
+    return node < sim->options.nodes ? sim->nodes[node]->handed.lsn : 0;
+}
+
+int ms_sim_logged(const struct ms_sim *sim, uint32_t node, uint64_t lsn, struct ms_sim_logged *logged)
+{
+    if (lsn == 0 || lsn > ms_sim_head(sim, node)) return ms_fail(MS_E_NOT_FOUND, "n%u has no lsn %llu", node, (unsigned long long)lsn);
+    const struct ms_sim_book *book = &sim->book;
+    struct ms_sim_point place = ms_sim_book_before(sim, sim->nodes[node]->handed, lsn);
+    const struct ms_sim_epoch *epoch = &book->epochs[place.epoch];
+    const struct ms_sim_record *record = &epoch->records[lsn - epoch->first];
+    if (record->type != MS_RECORD_PUT && record->type != MS_RECORD_DELETE && record->type != MS_RECORD_LEAVE) return 0;
+    const struct ms_sim_group *group = ms_sim_book_around(sim, place);
+    *logged = (struct ms_sim_logged){.at = group ? group->at : sim->now,
+                                     .op = record->type == MS_RECORD_PUT      ? MS_OP_PUT
+                                           : record->type == MS_RECORD_DELETE ? MS_OP_DELETE
+                                                                              : MS_OP_LEAVE,
+                                     .table = record->table,
+                                     .key = book->keys[record->key].bytes,
+                                     .value = record->type == MS_RECORD_PUT ? book->ops[record->value].value : ms_bytes(NULL, 0)};
+    return 1;
+}
+
 struct ms_engine *ms_sim_engine(struct ms_sim *sim, uint32_t node)
 {
     struct ms_sim_node *found = running(sim, node);

@@ -137,6 +137,7 @@ uint64_t ms_sim_book_common(const struct ms_sim *sim, struct ms_sim_point a,
 void ms_sim_book_recovered(struct ms_sim *sim, struct ms_sim_point place); /* these groups are in a file */
 const char *ms_sim_table_name(const struct ms_sim *sim, uint32_t table);
 uint32_t ms_sim_table_find(const struct ms_sim *sim, struct ms_bytes name); /* MS_SIM_TABLES_MAX = there is none */
+const struct ms_sim_group *ms_sim_book_around(const struct ms_sim *sim, struct ms_sim_point place); /* that has it, or NULL */
 const struct ms_sim_group *ms_sim_book_group(const struct ms_sim *sim,
                                              struct ms_sim_point place); /* that ends there, or NULL */
 
