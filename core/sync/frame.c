@@ -10,7 +10,7 @@
 #include "../base/error.h"
 #include "../base/hash.h"
 
-enum field_kind { NUMBER, NAME, TEXT, LINEAGE };
+enum field_kind { NUMBER, NAME, TEXT, LINEAGE, VALUE };
 
 struct field {
     uint8_t tag, kind;
@@ -24,18 +24,25 @@ struct field {
 static const struct field fields[] = {
     FIELD(1, NUMBER, node_id), FIELD(2, NUMBER, boot_id),   FIELD(3, NUMBER, features),  FIELD(4, NUMBER, policy_hash),
     FIELD(5, NUMBER, purpose), FIELD(6, NUMBER, role),      FIELD(7, NAME, cluster),     FIELD(8, NAME, name),
-    FIELD(9, NUMBER, first),   FIELD(10, NUMBER, position), FIELD(11, LINEAGE, lineage),
+    FIELD(9, NUMBER, first),   FIELD(10, NUMBER, position), FIELD(11, LINEAGE, lineage), FIELD(12, NUMBER, extra_max),
 
     FIELD(16, NUMBER, kind),   FIELD(17, NUMBER, common),   FIELD(18, NUMBER, extra),    FIELD(19, NUMBER, allowed),
     FIELD(24, NUMBER, mode),   FIELD(25, NUMBER, from),     FIELD(26, NUMBER, snapshot), FIELD(28, NUMBER, size),
     FIELD(29, NUMBER, end),    FIELD(32, NUMBER, durable),  FIELD(33, NUMBER, applied),  FIELD(34, NUMBER, host_applied),
     FIELD(40, NUMBER, head),   FIELD(41, NUMBER, time_us),  FIELD(42, NUMBER, in_sync),  FIELD(48, NUMBER, code),
     FIELD(49, TEXT, text),
+
+    FIELD(43, NUMBER, epoch),  FIELD(44, NUMBER, resent),   FIELD(45, NUMBER, extra_id), FIELD(50, NUMBER, seq),
+    FIELD(51, NAME, table),    FIELD(52, NUMBER, type),     FIELD(53, VALUE, key),       FIELD(54, VALUE, mine),
+    FIELD(55, VALUE, base),    FIELD(56, NUMBER, base_known), FIELD(57, NUMBER, reason), FIELD(58, NUMBER, outcome),
+    FIELD(59, NUMBER, lsn),    FIELD(61, VALUE, theirs),    FIELD(62, VALUE, value),     FIELD(63, NAME, by),
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0], NAME_SIZE = sizeof((struct ms_message *)0)->name };
 
-_Static_assert(sizeof((struct ms_message *)0)->cluster == NAME_SIZE, "all names have one size");
+_Static_assert(sizeof((struct ms_message *)0)->cluster == NAME_SIZE && sizeof((struct ms_message *)0)->table == NAME_SIZE &&
+                   sizeof((struct ms_message *)0)->by == NAME_SIZE,
+               "all names have one size");
 
 /* ---- headers ---------------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +78,8 @@ int ms_frame_open(const uint8_t header[MS_FRAME_HEADER], size_t bulk_max, struct
     bool bulk = is_bulk(frame->type);
     if (bulk && frame->hash != header_hash(header, 0))
         return ms_fail(MS_E_FORMAT, "%s frame: wrong header hash", ms_frame_name(frame->type));
-    size_t limit = bulk ? bulk_max : MS_FRAME_CONTROL_MAX;
+    bool extra = frame->type == MS_FRAME_EXTRA || frame->type == MS_FRAME_EXTRA_DONE;
+    size_t limit = bulk || (extra && bulk_max > MS_FRAME_CONTROL_MAX) ? bulk_max : MS_FRAME_CONTROL_MAX;
     if (frame->size > limit)
         return ms_fail(MS_E_LIMIT, "%s frame of %u bytes, at most %zu are allowed", ms_frame_name(frame->type), frame->size,
                        limit);
@@ -104,6 +112,8 @@ const char *ms_frame_name(uint8_t type)
         [MS_FRAME_STATUS_REPLY] = "status_reply",
     };
     if (type < sizeof names / sizeof names[0] && names[type]) return names[type];
+    if (type == MS_FRAME_EXTRA) return "extra";
+    if (type == MS_FRAME_EXTRA_DONE) return "extra_done";
     return "unknown";
 }
 
@@ -147,15 +157,19 @@ static void add_printable(struct ms_buf *payload, struct ms_bytes text)
 
 /* ---- encoding --------------------------------------------------------------------------------------------------------- */
 
-static void add_field(struct ms_buf *payload, uint8_t tag, struct ms_bytes bytes, bool clean)
+static void put_field(struct ms_buf *payload, uint8_t tag, struct ms_bytes bytes, bool clean)
 {
-    if (bytes.size == 0) return;
     ms_buf_add8(payload, tag);
     ms_buf_add_varint(payload, bytes.size);
     if (clean)
         add_printable(payload, bytes);
     else
         ms_buf_add(payload, bytes.data, bytes.size);
+}
+
+static void add_field(struct ms_buf *payload, uint8_t tag, struct ms_bytes bytes, bool clean)
+{
+    if (bytes.size > 0) put_field(payload, tag, bytes, clean);
 }
 
 static void add_number(struct ms_buf *payload, uint8_t tag, uint64_t number)
@@ -202,6 +216,10 @@ void ms_message_encode(uint8_t type, const struct ms_message *message, struct ms
             add_field(payload, field->tag, ms_bytes(member, strnlen(member, NAME_SIZE - 1)), true);
         } else if (field->kind == TEXT) {
             add_field(payload, field->tag, message->text, type == MS_FRAME_BYE);
+        } else if (field->kind == VALUE) {
+            struct ms_bytes value;
+            memcpy(&value, member, sizeof value);
+            if (value.data) put_field(payload, field->tag, value, false);
         } else {
             add_lineage(payload, field->tag, &message->lineage);
         }
@@ -243,6 +261,7 @@ static int decode_field(uint8_t type, const struct field *field, struct ms_bytes
     case NUMBER: return decode_number(field, bytes, member);
     case NAME: return decode_name(field, bytes, member);
     case LINEAGE: return ms_lineage_decode(bytes, &message->lineage);
+    case VALUE: memcpy(member, &bytes, sizeof bytes); return 0;
     default:
         if (type == MS_FRAME_BYE && !printable(bytes))
             return ms_fail(MS_E_FORMAT, "field %u is not printable UTF-8", field->tag);

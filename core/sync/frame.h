@@ -15,6 +15,7 @@
  *      follow, and L leads:                           L -> C  VERDICT(kind, common, extra, allowed)
  *      C -> L  START(stream, from lsn)                L -> C  GROUP* HEARTBEAT*          C -> L  ACK*
  *      C -> L  START(snapshot, id, offset)            L -> C  SNAPSHOT_BEGIN DATA* SNAPSHOT_END, then C sends START(stream)
+ *      streaming, and L has MS_FEATURE_EXTRAS:        C -> L  EXTRA*                     L -> C  EXTRA_DONE*   (extras.h)
  *      any time                                       BYE(code, text), then close
  *      C -> L  STATUS_REQUEST                         L -> C  STATUS_REPLY(JSON)         (needs no HELLO)
  *
@@ -43,7 +44,11 @@ enum ms_frame_type {
     MS_FRAME_STATUS_REQUEST = 13,
     MS_FRAME_STATUS_REPLY = 14,
     MS_FRAME_OPTIONAL = 0x80,
+    MS_FRAME_EXTRA = 0x81,
+    MS_FRAME_EXTRA_DONE = 0x82,
 };
+
+enum ms_feature { MS_FEATURE_EXTRAS = 1 /* takes EXTRA frames */ }; /* bits of a HELLO's features */
 
 enum ms_frame_flags { MS_FRAME_WANT_SYNC = 1 /* GROUP: somebody waits for it to be durable */ };
 
@@ -57,7 +62,8 @@ struct ms_frame {
 void ms_frame_header(uint8_t header[MS_FRAME_HEADER], uint8_t type, uint8_t flags, struct ms_bytes payload, size_t more);
 
 /* Takes a header apart: MS_E_FORMAT (hash of a bulk frame, reserved byte), MS_E_VERSION, MS_E_LIMIT (size: control frames
- * MS_FRAME_CONTROL_MAX, bulk frames bulk_max). Takes no memory, and none may be taken before it has returned 0. */
+ * MS_FRAME_CONTROL_MAX, bulk frames bulk_max, EXTRA and EXTRA_DONE the larger of both). Takes no memory, and none may be taken before
+ * it has returned 0. */
 int ms_frame_open(const uint8_t header[MS_FRAME_HEADER], size_t bulk_max, struct ms_frame *frame);
 
 /* Checks a control payload against its header; bulk frames always pass. */
@@ -74,6 +80,7 @@ struct ms_message {
     /* HELLO */
     uint64_t node_id, boot_id, features, policy_hash;
     uint64_t purpose, role;
+    uint64_t extra_max; /* bytes of the largest EXTRA that it takes */
     char cluster[64], name[64];
     uint64_t first, position;  /* of the log; see struct ms_history */
     struct ms_lineage lineage; /* owned: ms_message_close */
@@ -90,6 +97,14 @@ struct ms_message {
     /* BYE: negated MS_E_*; text. STATUS_REPLY: text. */
     uint64_t code;
     struct ms_bytes text; /* borrowed from the payload or from the caller */
+    /* EXTRA, and a record of an extras file; see struct ms_extra */
+    uint64_t seq, type, base_known, reason, lsn, epoch, resent, extra_id;
+    char table[64];
+    struct ms_bytes key, mine, base; /* borrowed; data == NULL: not there, which is not the same as empty */
+    /* EXTRA_DONE: seq, outcome, lsn, code, and what the leader had before and, if it is neither of the two, has now */
+    uint64_t outcome;
+    struct ms_bytes theirs, value;
+    char by[64];
     uint64_t unknown;     /* fields that were ignored */
 };
 

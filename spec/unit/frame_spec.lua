@@ -39,7 +39,9 @@ local function field(tag, bytes)
 end
 
 local NUMBERS = { "node_id", "boot_id", "features", "policy_hash", "purpose", "role", "first", "position", "kind", "common", "extra",
-    "allowed", "mode", "from", "snapshot", "size", "end", "durable", "applied", "host_applied", "head", "time_us", "in_sync", "code" }
+    "allowed", "mode", "from", "snapshot", "size", "end", "durable", "applied", "host_applied", "head", "time_us", "in_sync", "code",
+    "extra_max", "seq", "type", "base_known", "reason", "lsn", "epoch", "resent", "extra_id", "outcome" }
+local VALUES = { "key", "mine", "base", "theirs", "value" }
 
 describe("a frame header", function()
     it("gives back size, type and flags", function()
@@ -84,6 +86,11 @@ describe("a frame header", function()
         assert.equal(0, (open(header(C.MS_FRAME_STATUS_REPLY, "", C.MS_FRAME_CONTROL_MAX), 0)))
         assert.equal(C.MS_E_LIMIT, (open(header(C.MS_FRAME_STATUS_REPLY, "", C.MS_FRAME_CONTROL_MAX + 1), 2 ^ 40)))
         assert.equal(C.MS_E_LIMIT, (open(header(0xfe, "", C.MS_FRAME_CONTROL_MAX + 1), 2 ^ 40)))
+        for _, type in ipairs { C.MS_FRAME_EXTRA, C.MS_FRAME_EXTRA_DONE } do -- may hold a value as large as a group
+            assert.equal(0, (open(header(type, "", C.MS_FRAME_CONTROL_MAX), 0)))
+            assert.equal(0, (open(header(type, "", C.MS_FRAME_CONTROL_MAX + 1), C.MS_FRAME_CONTROL_MAX + 1)))
+            assert.equal(C.MS_E_LIMIT, (open(header(type, "", C.MS_FRAME_CONTROL_MAX + 1), 1000)))
+        end
     end)
 
     it("of another version, and what is no header at all, is told apart", function()
@@ -101,7 +108,8 @@ describe("a frame header", function()
             assert.is_true(name ~= "unknown" and not seen[name], name)
             seen[name] = true
         end
-        for _, type in ipairs { 0, 15, 0x80, 0x81, 255 } do assert.equal("unknown", ffi.string(C.ms_frame_name(type))) end
+        assert.same({ "extra", "extra_done" }, { ffi.string(C.ms_frame_name(0x81)), ffi.string(C.ms_frame_name(0x82)) })
+        for _, type in ipairs { 0, 15, 0x80, 0x83, 255 } do assert.equal("unknown", ffi.string(C.ms_frame_name(type))) end
     end)
 end)
 
@@ -131,6 +139,21 @@ describe("a control message", function()
         assert.equal(3, got.lineage.count)
         assert.same({ "3", "2", "18446744073709551615", "30" }, { ms.dec(got.lineage.entries[2].epoch.reign),
             ms.dec(got.lineage.entries[2].epoch.run), ms.dec(got.lineage.entries[2].epoch.id), ms.dec(got.lineage.entries[2].first) })
+    end)
+
+    it("tells no value from an empty one, and keeps every byte of a value", function()
+        local binary = "\0\255k\0"
+        for _, name in ipairs(VALUES) do
+            for _, value in ipairs { "", binary } do
+                local message = new_message { table = "topic", by = "max" }
+                message[name] = ms.bytes(value)
+                local rc, got = decode(C.MS_FRAME_EXTRA, encode(C.MS_FRAME_EXTRA, message))
+                assert.same({ 0, "topic", "max" }, { rc, ffi.string(got.table), ffi.string(got.by) })
+                for _, other in ipairs(VALUES) do
+                    if other == name then assert.equal(value, ms.str(got[other]), other) else assert.is_nil(ms.str(got[other]), other) end
+                end
+            end
+        end
     end)
 
     it("without anything to say is empty, and an empty one says nothing", function()
