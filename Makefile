@@ -52,6 +52,8 @@ $(BUILD)/%.o: %.c
 	@echo "CC    $<"
 	@$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
+$(BUILD)/core/lua/%.o: CFLAGS += $(LUA_CFLAGS)
+
 # The public library exports what metasync.h marks MS_API, and nothing else.
 $(BUILD)/exports.map: core/metasync.h
 	@mkdir -p $(@D)

@@ -207,6 +207,11 @@ void ms_host_replaced(struct ms_node *node);
 void ms_host_role(struct ms_node *node, int role, const char *reason);
 void ms_host_line(struct ms_node *node, int severity, const char *line);
 
+/* ---- node_policy.c: [lock] word for the policy thread */
+
+void ms_policy_ask_flush(struct ms_node *node, uint32_t table, const struct ms_flush_stats *stats); /* -> ms_engine_flush_plan */
+void ms_policy_event(struct ms_node *node, const struct ms_event *event);
+
 /* ---- node_control.c ----------------------------------------------------------------------------------------------------------------- */
 
 int ms_node_control(void *node, const char *request, char **reply);

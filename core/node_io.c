@@ -144,6 +144,16 @@ static void io_log_line(struct ms_io *io, int severity, const char *line)
     ms_host_line(node_of(io), severity, line);
 }
 
+static void io_event(struct ms_io *io, const struct ms_event *event)
+{
+    ms_policy_event(node_of(io), event);
+}
+
+static void io_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush_stats *stats)
+{
+    ms_policy_ask_flush(node_of(io), table, stats);
+}
+
 const struct ms_io_ops ms_node_io_ops = {
     .now = io_now,
     .real_time = io_real_time,
@@ -170,6 +180,8 @@ const struct ms_io_ops ms_node_io_ops = {
     .applied = io_applied,
     .replaced = io_replaced,
     .log_line = io_log_line,
+    .event = io_event,
+    .ask_flush = io_ask_flush,
 };
 
 /* ---- the loop's turn --------------------------------------------------------------------------------------------------------------- */

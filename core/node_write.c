@@ -16,6 +16,46 @@ static int wait_for_room(struct ms_node *node, uint64_t *deadline)
     return ms_fail(MS_E_TIMEOUT, "no room in the log for %d ms", MS_NODE_PATIENCE_MS);
 }
 
+/* A commit that answers MS_ASK wants the policy's decision, which is made without the lock: a policy can't hold up others. With the lock
+ * before and after; gives the rules to ask. */
+static struct ms_rules *ask_begin(struct ms_node *node)
+{
+    struct ms_rules *rules = ms_rules_ref(node->engine.rules);
+    node->inside++; /* ms_close waits for us */
+    ms_node_unlock(node);
+    return rules;
+}
+
+/* Whether the decision counts: that of a policy that was replaced meanwhile does not. */
+static bool ask_end(struct ms_node *node, struct ms_rules *rules)
+{
+    ms_node_lock(node);
+    bool same = node->engine.rules == rules;
+    if (!same) { /* ours may be the last reference, and its end takes a while */
+        ms_node_unlock(node);
+        ms_rules_unref(rules);
+        ms_node_lock(node);
+    } else {
+        ms_rules_unref(rules);
+    }
+    node->inside--;
+    if (node->closing && node->inside == 0) (void)pthread_cond_broadcast(&node->changed);
+    return same;
+}
+
+/* What a commit that did not go through needs: room, or a decision. MS_E_AGAIN: commit again. */
+static int before_again(struct ms_node *node, int rc, const struct ms_table *table, struct ms_bytes key, int *decision, uint64_t *deadline)
+{
+    if (rc == MS_E_AGAIN) {
+        *decision = MS_VIEW_UNKNOWN; /* the policy may change while we wait */
+        return wait_for_room(node, deadline);
+    }
+    struct ms_rules *rules = ask_begin(node);
+    *decision = ms_rules_decide(rules, table->state->name, key);
+    if (!ask_end(node, rules)) *decision = MS_VIEW_UNKNOWN;
+    return node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : MS_E_AGAIN;
+}
+
 /* After a commit, with the lock, which is let go for good: leaves word for the loop and waits for the level. */
 static int committed(struct ms_node *node, uint64_t lsn, int level, int flags, uint64_t *result)
 {
@@ -45,13 +85,16 @@ int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *ls
     struct ms_node *node = txn->table->node;
     struct ms_bytes key = ms_bytes(txn->key, txn->key_size);
     uint64_t at = 0, deadline = 0;
-    int level = 0, rc;
+    int level = 0, decision = MS_VIEW_UNKNOWN, rc;
     ms_node_lock(node);
     if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
     else if (txn->committed) rc = ms_fail(MS_E_INVALID, "this transaction is committed already");
     else
-        while ((rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, MS_VIEW_UNKNOWN, &at, &level)) == MS_E_AGAIN)
-            if ((rc = wait_for_room(node, &deadline)) != MS_E_AGAIN) break;
+        do {
+            rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, decision, &at, &level);
+            if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, txn->table, key, &decision, &deadline);
+        } while (rc == MS_E_AGAIN);
+    txn->committed |= rc == MS_LOCAL;
     if (rc) {
         ms_node_unlock(node);
         return rc;
@@ -110,7 +153,7 @@ static int write_one(const struct change *change, int flags, uint64_t *lsn)
 {
     struct ms_node *node = change->table->node;
     uint64_t at = 0, deadline = 0;
-    int level = 0, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
+    int level = 0, decision = MS_VIEW_UNKNOWN, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
     if (rc) return rc;
     ms_node_lock(node);
     do {
@@ -122,9 +165,8 @@ static int write_one(const struct change *change, int flags, uint64_t *lsn)
             return write_behind(change, flags, lsn);
         }
         rc = compare(change);
-        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, MS_VIEW_UNKNOWN, &at,
-                                       &level);
-        if (rc == MS_E_AGAIN) rc = wait_for_room(node, &deadline);
+        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, decision, &at, &level);
+        if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, change->table, change->key, &decision, &deadline);
     } while (rc == MS_E_AGAIN);
     if (!rc) return committed(node, at, level, flags, lsn);
     ms_node_unlock(node);
@@ -184,7 +226,26 @@ static int wait_for_keys(struct ms_node *node, const struct ms_write *writes, si
     return rc;
 }
 
-static int write_batch(struct ms_node *node, const struct ms_write *writes, const struct ms_engine_write *states, size_t count, int flags,
+static void forget_decisions(struct ms_engine_write *states, size_t count)
+{
+    for (size_t i = 0; i < count; i++) states[i].decision = MS_VIEW_UNKNOWN;
+}
+
+/* As before_again, for the writes of a batch that asked. */
+static int batch_before_again(struct ms_node *node, int rc, struct ms_engine_write *states, size_t count, uint64_t *deadline)
+{
+    if (rc == MS_E_AGAIN) {
+        forget_decisions(states, count);
+        return wait_for_room(node, deadline);
+    }
+    struct ms_rules *rules = ask_begin(node);
+    for (size_t i = 0; i < count; i++)
+        if (states[i].ask) states[i].decision = ms_rules_decide(rules, states[i].table->name, states[i].key);
+    if (!ask_end(node, rules)) forget_decisions(states, count);
+    return node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : MS_E_AGAIN;
+}
+
+static int write_batch(struct ms_node *node, const struct ms_write *writes, struct ms_engine_write *states, size_t count, int flags,
                        uint64_t *lsn)
 {
     uint64_t at = 0, room = 0, keys = 0;
@@ -196,7 +257,7 @@ static int write_batch(struct ms_node *node, const struct ms_write *writes, cons
         do {
             rc = wait_for_keys(node, writes, count, &keys);
             if (!rc) rc = ms_engine_commit_batch(&node->engine, states, count, &at, &level);
-            if (rc == MS_E_AGAIN) rc = wait_for_room(node, &room);
+            if (rc == MS_ASK || rc == MS_E_AGAIN) rc = batch_before_again(node, rc, states, count, &room);
         } while (rc == MS_E_AGAIN);
     if (!rc) return committed(node, at, level, flags, lsn);
     ms_node_unlock(node);
@@ -212,7 +273,7 @@ int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t cou
     if (!rc && count > BATCH_ON_STACK) states = ms_alloc(count * sizeof *states);
     if (!states) rc = MS_E_MEMORY;
     if (rc) return rc;
-    for (size_t i = 0; i < count; i++) states[i] = (struct ms_engine_write){writes[i].table->state, writes[i].key, writes[i].value};
+    for (size_t i = 0; i < count; i++) states[i] = (struct ms_engine_write){.table = writes[i].table->state, .key = writes[i].key, .value = writes[i].value};
     rc = write_batch(node, writes, states, count, flags, lsn);
     if (states != few) ms_release(states);
     return rc;

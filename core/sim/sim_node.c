@@ -190,6 +190,20 @@ static void io_log_line(struct ms_io *io, int severity, const char *line)
     ms_sim_note(node->sim, node->index, "! %s", line);
 }
 
+static void io_event(struct ms_io *io, const struct ms_event *event)
+{
+    struct ms_sim_node *node = ms_sim_node_of(io);
+    ms_sim_note(node->sim, node->index, "event %s: %s", event->kind, event->text);
+}
+
+/* Without an answer the table's interval holds. */
+static void io_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush_stats *stats)
+{
+    struct ms_sim_node *node = ms_sim_node_of(io);
+    ms_sim_note(node->sim, node->index, "flushed table %u in %llu us, %llu entries came since", table, (unsigned long long)stats->flush_us,
+                (unsigned long long)stats->entries);
+}
+
 static const struct ms_io_ops io_ops = {
     .now = io_now,
     .real_time = io_real_time,
@@ -216,6 +230,8 @@ static const struct ms_io_ops io_ops = {
     .applied = io_applied,
     .replaced = io_replaced,
     .log_line = io_log_line,
+    .event = io_event,
+    .ask_flush = io_ask_flush,
 };
 
 /* ---- birth ----------------------------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ static int check_role(const struct ms_engine *e)
 }
 
 /* The same for what makes no sense without a log, whatever the policy says. */
-static int check_logging(const struct ms_engine *e)
+int ms_commit_check_logging(const struct ms_engine *e)
 {
     int rc = check_role(e);
     return rc == MS_LOCAL ? ms_fail(MS_E_LOG_FAILED, "%s", e->alarm) : rc;
@@ -50,7 +50,7 @@ int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin)
     return ms_fail(MS_E_AGAIN, "log space is being prepared");
 }
 
-static int check_tail(struct ms_engine *e, size_t size)
+int ms_commit_check_tail(struct ms_engine *e, size_t size)
 {
     if (e->tail.unwritten > e->policy.tail_bytes) return ms_fail(MS_E_AGAIN, "the log's writer is behind");
     return ms_engine_room_for(e, size, MS_ROOM_MARGIN);
@@ -64,7 +64,7 @@ static void want_level(struct ms_engine *e, int level)
     if (level >= MS_LEVEL_REPLICA) e->tail.open->want_sync = true;
 }
 
-static void count_changes(struct ms_engine *e, uint64_t count)
+void ms_commit_count(struct ms_engine *e, uint64_t count)
 {
     e->store->changes_since_mark += count;
     if (e->store->changes_since_mark >= e->policy.mark_changes) (void)ms_engine_append_mark(e); /* no room: the timer tries again */
@@ -87,7 +87,7 @@ static int commit_logged(struct ms_engine *e, struct ms_table_state *table, stru
     size_t size = ms_record_change_size(table->id, key, value);
     struct ms_prepared prepared;
     int rc = check_replica(e, level);
-    if (!rc) rc = check_tail(e, size);
+    if (!rc) rc = ms_commit_check_tail(e, size);
     if (!rc) rc = ms_table_prepare(table, key, key_hash, value, &prepared);
     if (rc) return rc;
     rc = ms_tail_reserve(&e->tail, size);
@@ -100,93 +100,6 @@ static int commit_logged(struct ms_engine *e, struct ms_table_state *table, stru
     return 0;
 }
 
-/* ---- buffered -------------------------------------------------------------------------------------------------------- */
-
-static int commit_buffered(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
-{
-    const struct ms_table_policy *policy = &e->table_policy[table->id];
-    uint64_t dirty = ms_buffer_entries(table);
-    int rc = ms_buffer_put(table, key, key_hash, value);
-    if (rc) return rc;
-    uint64_t *due = &e->flush_at[table->id];
-    bool full = (policy->entries && ms_buffer_entries(table) >= policy->entries) || (policy->bytes && ms_buffer_bytes(table) >= policy->bytes);
-    if (ms_buffer_entries(table) == dirty) e->counters.coalesced++;
-    if (*due && !full) return 0;
-    uint64_t now = ms_now(e);
-    *due = full ? now : now + (uint64_t)policy->interval_ms * 1000;
-    ms_engine_wake(e, *due);
-    return 0;
-}
-
-/* Logs one key of the flushing set. */
-static int flush_one(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
-{
-    size_t size = ms_record_change_size(table->id, key, value);
-    int rc = check_tail(e, size);
-    if (!rc) rc = ms_tail_reserve(&e->tail, size);
-    if (rc) return rc;
-    uint8_t *at = ms_tail_append(&e->tail, size);
-    (void)ms_record_change_put(at, value.data ? MS_RECORD_PUT : MS_RECORD_DELETE, table->id, key, value);
-    ms_buffer_done(table);
-    e->store->applied = e->tail.head;
-    count_changes(e, 1);
-    return 0;
-}
-
-static int flush_table(struct ms_engine *e, struct ms_table_state *table, uint32_t *budget)
-{
-    struct ms_bytes key, value;
-    uint64_t key_hash;
-    ms_buffer_swap(table);
-    e->counters.flushes++;
-    while (*budget > 0 && ms_buffer_next(table, &key, &key_hash, &value)) {
-        int rc = flush_one(e, table, key, value);
-        if (rc) return rc;
-        --*budget;
-    }
-    return *budget == 0 && ms_buffer_entries(table) > 0;
-}
-
-int ms_engine_flush(struct ms_engine *e, struct ms_table_state *only, uint32_t max_entries)
-{
-    int rc = check_logging(e);
-    if (rc) return rc;
-    for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
-        struct ms_table_state *table = e->store->tables[id];
-        if (!table || (only && table != only) || ms_buffer_entries(table) == 0) continue;
-        rc = flush_table(e, table, &max_entries);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
-/* Each flush that is due logs at most this many keys per turn, so that the lock is not held long. */
-enum { FLUSH_SLICE = 512 };
-
-void ms_engine_flush_due(struct ms_engine *e, uint64_t now)
-{
-    if (e->role != MS_ROLE_LEADER) return;
-    bool flushed = false;
-    for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
-        if (!e->flush_at[id] || !e->store->tables[id]) continue;
-        if (now < e->flush_at[id]) {
-            ms_engine_wake(e, e->flush_at[id]);
-            continue;
-        }
-        uint32_t budget = FLUSH_SLICE;
-        int rc = flush_table(e, e->store->tables[id], &budget);
-        flushed = true;
-        if (rc == 0) { /* what came in meanwhile waits a full interval, counted from the planned time: no drift, no catching up */
-            uint64_t interval = (uint64_t)e->table_policy[id].interval_ms * 1000, next = e->flush_at[id] + interval;
-            e->flush_at[id] = ms_buffer_entries(e->store->tables[id]) ? (next > now ? next : now + interval) : 0;
-        } else {
-            e->flush_at[id] = rc > 0 ? now : now + 5000;
-        }
-        ms_engine_wake(e, e->flush_at[id]);
-    }
-    if (flushed) ms_engine_pump(e);
-}
-
 /* ---- the entry points ---------------------------------------------------------------------------------------------------- */
 
 int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
@@ -195,20 +108,26 @@ int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct m
     int rc = check_role(e);
     if (!rc) rc = check_entry(e, table, key, value);
     if (rc) return rc;
-    if (decision == MS_VIEW_OUT && value.data && !ms_table_get(table, key, key_hash).data) return MS_LOCAL;
     const struct ms_table_policy *policy = &e->table_policy[table->id];
     if (policy->interval_ms) {
-        rc = commit_buffered(e, table, key, key_hash, value);
+        if (e->viewing && !ms_table_get(table, key, key_hash).data) rc = ms_engine_view(e, table, key, key_hash, value, decision);
+        if (!rc) rc = ms_flush_put(e, table, key, key_hash, value);
+        if (!rc) ms_flush_keep_bounds(e, table);
+        if (rc == MS_LOCAL) e->counters.outside++;
         *lsn = e->tail.head;
         *level = 0;
         return rc;
     }
-    if (!ms_bytes_equal(ms_table_get(table, key, key_hash), value)) {
+    struct ms_bytes current = ms_table_get(table, key, key_hash);
+    if (e->viewing && !current.data) rc = ms_engine_view(e, table, key, key_hash, value, decision);
+    if (rc == MS_LOCAL) e->counters.outside++;
+    if (rc) return rc;
+    if (!ms_bytes_equal(current, value)) {
         rc = commit_logged(e, table, key, key_hash, value, policy->level);
         if (rc) return rc;
         *lsn = e->tail.head;
         *level = policy->level;
-        count_changes(e, 1);
+        ms_commit_count(e, 1);
         return 0;
     }
     *lsn = e->tail.head; /* an equal value logs nothing and waits for the head as of now */
@@ -219,21 +138,44 @@ int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct m
 
 /* ---- batches --------------------------------------------------------------------------------------------------------------- */
 
+/* Which writes are out of the view. MS_ASK: some have to be decided first; MS_LOCAL: none is left. */
+static int batch_view(struct ms_engine *e, struct ms_engine_write *writes, size_t count)
+{
+    size_t out = 0, asks = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ms_engine_write *write = &writes[i];
+        uint64_t hash = e->viewing ? ms_key_hash(write->key) : 0;
+        bool decides = e->viewing && !ms_table_get(write->table, write->key, hash).data;
+        int rc = decides ? ms_engine_view(e, write->table, write->key, hash, write->value, write->decision) : 0;
+        write->ask = rc == MS_ASK;
+        write->out = rc == MS_LOCAL;
+        asks += write->ask;
+        out += write->out;
+    }
+    if (asks) return MS_ASK;
+    return out && out == count ? MS_LOCAL : 0;
+}
+
+static int check_entries(const struct ms_engine *e, const struct ms_engine_write *writes, size_t count)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count && !rc; i++) rc = check_entry(e, writes[i].table, writes[i].key, writes[i].value);
+    return rc;
+}
+
 static int check_batch(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, size_t *size, int *level)
 {
     *size = 0;
     *level = 0;
     for (size_t i = 0; i < count; i++) {
-        int rc = check_entry(e, writes[i].table, writes[i].key, writes[i].value);
-        if (rc) return rc;
         const struct ms_table_policy *policy = &e->table_policy[writes[i].table->id];
-        if (policy->interval_ms) continue;
+        if (policy->interval_ms || writes[i].out) continue;
         *size += ms_record_change_size(writes[i].table->id, writes[i].key, writes[i].value);
         if (policy->level > *level) *level = policy->level;
         if (*size > e->policy.batch_max) return ms_fail(MS_E_LIMIT, "a batch of more than %u bytes", e->policy.batch_max);
     }
     int rc = check_replica(e, *level);
-    return rc || *size == 0 ? rc : check_tail(e, *size);
+    return rc || *size == 0 ? rc : ms_commit_check_tail(e, *size);
 }
 
 struct batch {
@@ -287,7 +229,7 @@ static int batch_prepare(struct ms_engine *e, const struct ms_engine_write *writ
     for (size_t i = count; i-- > 0 && !rc;) {
         const struct ms_engine_write *write = &writes[i];
         batch->hashes[i] = ms_key_hash(write->key);
-        batch->skip[i] = e->table_policy[write->table->id].interval_ms || seen(batch, writes, i) ||
+        batch->skip[i] = write->out || e->table_policy[write->table->id].interval_ms || seen(batch, writes, i) ||
                          ms_bytes_equal(ms_table_get(write->table, write->key, batch->hashes[i]), write->value);
         if (!batch->skip[i]) rc = ms_table_prepare(write->table, write->key, batch->hashes[i], write->value, &batch->prepared[i]);
     }
@@ -298,8 +240,8 @@ static int batch_prepare(struct ms_engine *e, const struct ms_engine_write *writ
 static int batch_buffered(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, const struct batch *batch)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!e->table_policy[writes[i].table->id].interval_ms) continue;
-        int rc = commit_buffered(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value);
+        if (writes[i].out || !e->table_policy[writes[i].table->id].interval_ms) continue;
+        int rc = ms_flush_put(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value);
         if (rc) return rc;
     }
     return 0;
@@ -315,17 +257,25 @@ static void batch_append(struct ms_engine *e, const struct ms_engine_write *writ
     }
     if (changes) {
         want_level(e, level);
-        count_changes(e, changes);
+        ms_commit_count(e, changes);
     } else if (level >= MS_LEVEL_DISK) {
         e->sync_wanted = true;
     }
+    for (size_t i = 0; i < count; i++) { /* last: it logs other things, and the batch is one group */
+        if (writes[i].out) e->counters.outside++;
+        else if (e->table_policy[writes[i].table->id].interval_ms) ms_flush_keep_bounds(e, writes[i].table);
+    }
 }
 
-int ms_engine_commit_batch(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level)
+int ms_engine_commit_batch(struct ms_engine *e, struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level)
 {
     size_t size;
     struct batch batch = {0};
     int rc = check_role(e);
+    if (!rc) rc = check_entries(e, writes, count);
+    if (rc) return rc;
+    rc = batch_view(e, writes, count);
+    if (rc == MS_LOCAL) e->counters.outside += count;
     if (!rc) rc = check_batch(e, writes, count, &size, level);
     if (rc) return rc;
     rc = batch_prepare(e, writes, count, &batch);
@@ -381,8 +331,9 @@ static int define_table(struct ms_engine *e, const char *name, int type, struct 
     if (!rc) rc = ms_engine_append(e, ms_buf_bytes(&record)); /* can't fail: reserved */
     ms_buf_close(&record);
     if (rc) return rc;
-    e->table_policy[id] = ms_policy_table(&e->policy, name);
+    e->plans[id] = (struct ms_buffer_plan){0};
     e->flush_at[id] = 0;
+    ms_flush_table_policy(e, id);
     *table = e->store->tables[id];
     return 0;
 }
@@ -407,9 +358,11 @@ int ms_engine_table(struct ms_engine *e, const char *name, int type, struct ms_t
         *table = known;
         return 0;
     }
+    int wanted = ms_policy_table(&e->policy, name).type;
+    if (wanted && wanted != type) return ms_fail(MS_E_TYPE, "table %s has the other value type in the policy", name);
     if (type != MS_TYPE_BYTES && type != MS_TYPE_INT64) return ms_fail(MS_E_INVALID, "table %s: value type %d is not known", name, type);
     if (e->role == MS_ROLE_FOLLOWER) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the log yet", name);
-    rc = check_logging(e);
+    rc = ms_commit_check_logging(e);
     return rc ? rc : define_table(e, name, type, table);
 }
 

@@ -15,6 +15,13 @@ void ms_engine_event(struct ms_engine *e, int severity, const char *format, ...)
     (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
     e->io->ops->log_line(e->io, severity, line);
+    if (severity > MS_LOG_DEBUG) ms_engine_tell_policy(e, "log", severity, line);
+}
+
+void ms_engine_tell_policy(struct ms_engine *e, const char *kind, int severity, const char *text)
+{
+    struct ms_event event = {kind, severity, text};
+    if (e->rules && e->rules->functions & MS_RULES_EVENT) e->io->ops->event(e->io, &event);
 }
 
 void ms_engine_alarm(struct ms_engine *e, const char *format, ...)
@@ -25,6 +32,7 @@ void ms_engine_alarm(struct ms_engine *e, const char *format, ...)
     va_end(args);
     e->alarms++;
     e->io->ops->log_line(e->io, MS_LOG_ERROR, e->alarm);
+    ms_engine_tell_policy(e, "alarm", MS_LOG_ERROR, e->alarm);
 }
 
 void ms_engine_changed(struct ms_engine *e)
@@ -45,6 +53,10 @@ int ms_engine_init(struct ms_engine *e, struct ms_io *io, struct ms_store *store
     e->io = io;
     e->store = store;
     e->policy = *config->policy;
+    e->rules = ms_rules_ref(config->rules);
+    e->policy_hash = e->rules ? e->rules->hash : ms_policy_hash(&e->policy);
+    e->viewing = ms_rules_view(e->rules);
+    ms_view_init(&e->view, e->policy.outside_max);
     e->node_id = config->node_id;
     e->boot_id = config->boot_id;
     e->has_host = config->has_host;
@@ -79,13 +91,16 @@ void ms_engine_close(struct ms_engine *e)
         e->follow.stage = NULL;
     }
     ms_tail_close(&e->tail);
+    ms_view_close(&e->view);
+    ms_rules_unref(e->rules);
+    e->rules = NULL;
     e->io = NULL;
 }
 
 void ms_engine_refresh_tables(struct ms_engine *e)
 {
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++)
-        if (e->store->tables[id]) e->table_policy[id] = ms_policy_table(&e->policy, e->store->tables[id]->name);
+        if (e->store->tables[id]) ms_flush_table_policy(e, id);
 }
 
 struct ms_history ms_engine_history(const struct ms_engine *e)
@@ -159,6 +174,7 @@ void ms_engine_written(struct ms_engine *e, uint64_t lsn, int err)
     }
     if (lsn <= e->written || lsn > e->submitted) return; /* beyond submitted: of a log that a bootstrap has replaced */
     e->written = lsn;
+    if (e->flushes_unwritten) ms_flush_written(e);
     if (e->role == MS_ROLE_LEADER) ms_engine_stream(e);
     ms_follow_apply(e);
     uint64_t keep = e->policy.retain_bytes;
@@ -281,11 +297,14 @@ static void room_due(struct ms_engine *e, uint64_t now)
     ms_engine_ask_room(e);
 }
 
+enum { VIEW_SLICE = 1000 }; /* entries forgotten a turn when a policy lets fewer be remembered */
+
 void ms_engine_tick(struct ms_engine *e)
 {
     uint64_t now = ms_now(e);
     if (e->closing) return;
     ms_engine_drop_lost(e);
+    if (ms_view_trim(&e->view, VIEW_SLICE)) ms_engine_wake(e, now);
     room_due(e, now);
     ms_follow_apply(e);
     ms_engine_flush_due(e, now);

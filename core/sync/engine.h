@@ -24,6 +24,7 @@
 #include "policy.h"
 #include "rules.h"
 #include "verdict.h"
+#include "view.h"
 
 enum { MS_ASKS_MAX = 16, MS_ADDRESS_MAX = 64, MS_APPLIED_RING = 4096 };
 
@@ -41,12 +42,29 @@ enum ms_follow_state {
 struct ms_counters { /* all since start; status and the simulator read them */
     uint64_t groups_sent, bytes_sent, groups_applied, snapshots_made, snapshots_failed, snapshots_sent, bootstraps,
         bootstraps_failed, bootstraps_resumed, resumes, verdicts[8], marks_failed, stepdowns, log_failures, no_space, reconnects,
-        unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost;
+        unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost, at_risk_exceeded, outside, left;
+};
+
+/* Flushing of one buffered table: flush.c */
+struct ms_buffer_plan {
+    uint64_t plan_us;                   /* what the policy's flush function said last, 0 = the policy's interval */
+    uint64_t soft_entries, soft_bytes;  /* with so much in the buffer a flush is due at once */
+    uint64_t hard_entries, hard_bytes;  /* what may be in it at most */
+    uint64_t since[2];                  /* when the first value joined the table's sets[i] */
+    uint64_t puts, ended;               /* puts since the flush that ended then */
+    double rate;                        /* puts a second, smoothed */
+    uint64_t began, lsn, took_us;       /* of the last flush: lsn is its last, 0 once that is written */
+    bool flushing;
+    bool leaving;                       /* unbuffered as soon as its buffer is empty */
 };
 
 struct ms_engine {
     struct ms_io *io;
     struct ms_policy policy;
+    struct ms_rules *rules;  /* owned reference, NULL = the built-in policy */
+    uint64_t policy_hash;    /* of the rules, else of the numbers */
+    bool viewing;            /* the rules may leave something out */
+    struct ms_view view;     /* what they left out */
     struct ms_store *store;
     struct ms_tail tail;
     char cluster[64], name[64];
@@ -86,6 +104,8 @@ struct ms_engine {
     uint64_t snapshot_started;             /* content_version when the one under way was started */
     uint64_t snapshot_end, snapshot_bytes; /* of the newest finished one */
     struct ms_table_policy table_policy[MS_TABLES_MAX]; /* by table id */
+    struct ms_buffer_plan plans[MS_TABLES_MAX];
+    uint32_t flushes_unwritten; /* plans whose lsn is not 0 */
 
     /* links and peers */
     struct ms_list peers;
@@ -128,7 +148,8 @@ struct ms_engine {
 struct ms_engine_config {
     const char *cluster, *name;
     uint64_t node_id, boot_id;
-    const struct ms_policy *policy;
+    const struct ms_policy *policy; /* of the rules, if there are any */
+    struct ms_rules *rules; /* the engine takes a reference of its own; may be NULL */
     bool has_host;
     int recovered;         /* 0, or why recovery failed (the store is empty then) */
     uint64_t log_first, log_room;
@@ -148,22 +169,43 @@ int ms_engine_adopt(struct ms_engine *engine);
 
 /* ---- writing (commit.c). Refusals change nothing. MS_E_AGAIN: wait for io->changed, then try again ------------------- */
 
+/* A commit's answer beside MS_LOCAL: nothing has changed; call ms_rules_decide of engine->rules (a reference of it, without the lock), and
+ * commit again with the decision, if engine->rules is the same by then. Never seen by hosts. */
+enum { MS_ASK = 2 };
+
 /* value.data == NULL deletes. *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. decision (enum ms_decision)
- * matters only for a value of an entry that does not exist: OUT is MS_LOCAL, with nothing logged or buffered. */
+ * matters only for an entry that does not exist, under rules that leave something out. UNKNOWN: MS_LOCAL if the entry is remembered as outside,
+ * else MS_ASK. OUT: remembered, MS_LOCAL, with nothing logged or buffered. A delete of an entry that is remembered as outside is MS_LOCAL. */
 int ms_engine_commit(struct ms_engine *engine, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash,
                      struct ms_bytes value, int decision, uint64_t *lsn, int *level);
 
 struct ms_engine_write {
     struct ms_table_state *table;
     struct ms_bytes key, value;
+    int decision; /* as for ms_engine_commit */
+    bool ask;     /* filled in with MS_ASK: a decision about this one is wanted */
+    bool out;     /* filled in: left out of the batch */
 };
-int ms_engine_commit_batch(struct ms_engine *engine, const struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level);
+/* Writes that are out of the view are left out; MS_LOCAL: all are. */
+int ms_engine_commit_batch(struct ms_engine *engine, struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level);
 
 /* Opens or defines a table (leader). */
 int ms_engine_table(struct ms_engine *engine, const char *name, int type, struct ms_table_state **table);
 
 /* Logs what the table's buffer holds (NULL: every table), at most max_entries keys; 1 = there is more. */
 int ms_engine_flush(struct ms_engine *engine, struct ms_table_state *table, uint32_t max_entries);
+
+/* How long the table's next flushes wait after the first value that is not logged; 0 = as its policy says. The answer to io->ask_flush. */
+void ms_engine_flush_plan(struct ms_engine *engine, uint32_t table, uint64_t next_us);
+
+/* The entry leaves the view: logged as LEAVE, gone from the table, remembered as outside; followers' hosts keep their copies. What its buffer
+ * held is dropped. 0 also if there is no such entry. Errors as for a commit; MS_E_AGAIN. */
+int ms_engine_leave(struct ms_engine *engine, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash);
+
+/* Another policy from now on: rules (a reference is taken; NULL = the built-in policy with these numbers) and numbers (NULL = those of the
+ * rules), except fields that only a start can change (ms_policy_start_only): they stay. Nothing else changes at once: what is in the tables
+ * stays (review.h), buffered tables that are unbuffered now flush first. Returns the old rules: drop the reference without the lock. */
+struct ms_rules *ms_engine_set_rules(struct ms_engine *engine, struct ms_rules *rules, const struct ms_policy *numbers);
 
 /* 1 = lsn has reached level, 0 = not yet, else how the wait ends: UNKNOWN, NOT_REPLICATED, CLOSED, INVALID. `reign` is the
  * epoch id that was last when the lsn was given out. */

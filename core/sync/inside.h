@@ -23,6 +23,7 @@ static inline uint64_t ms_sooner(uint64_t a, uint64_t b)
 /* ---- engine.c */
 void ms_engine_event(struct ms_engine *e, int severity, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ms_engine_alarm(struct ms_engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ms_engine_tell_policy(struct ms_engine *e, const char *kind, int severity, const char *text); /* its event function */
 void ms_engine_changed(struct ms_engine *e);
 void ms_engine_wake(struct ms_engine *e, uint64_t at); /* 0 = no wish */
 void ms_engine_log_failed(struct ms_engine *e, int err, const char *what);
@@ -35,7 +36,22 @@ void ms_engine_note_applied(struct ms_engine *e, uint64_t lsn);
 int ms_engine_append(struct ms_engine *e, struct ms_bytes record);
 int ms_engine_append_mark(struct ms_engine *e);
 int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin);
+int ms_commit_check_logging(const struct ms_engine *e); /* whether anything can be logged here now */
+int ms_commit_check_tail(struct ms_engine *e, size_t size); /* room in memory and log for one more record */
+void ms_commit_count(struct ms_engine *e, uint64_t changes); /* after they are appended: a mark may be due */
+
+/* ---- flush.c */
+int ms_flush_put(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value);
+void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table); /* after a put: logs what is beyond at_risk_* */
 void ms_engine_flush_due(struct ms_engine *e, uint64_t now);
+void ms_flush_written(struct ms_engine *e);
+void ms_flush_reset(struct ms_engine *e); /* the buffers are empty, or other tables have these ids now */
+void ms_flush_table_policy(struct ms_engine *e, uint32_t id); /* from the policy's numbers, as soon as its buffer allows */
+void ms_flush_rearm(struct ms_engine *e, uint32_t id, uint64_t now);
+uint64_t ms_flush_oldest(const struct ms_engine *e, const struct ms_table_state *table); /* when the oldest unlogged value came; 0 = none */
+
+/* ---- leave.c: the view's answer to a change of an entry that does not exist: 0 = go on, MS_LOCAL, MS_ASK */
+int ms_engine_view(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, int decision);
 
 /* ---- role.c */
 void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -12,6 +12,8 @@
 #include "../state/block.h"
 
 struct ms_io;
+struct ms_event;       /* rules.h */
+struct ms_flush_stats;
 
 /* log_trim's keep_bytes when the log is full: older snapshots would hold the log behind them for ever, as no new one is due. */
 #define MS_TRIM_URGENT UINT64_MAX
@@ -55,6 +57,9 @@ struct ms_io_ops {
     void (*replaced)(struct ms_io *io, struct ms_store *old);    /* all tables were replaced: the host needs FULL batches. `old` (taken:
                                                                     close and ms_release it, without the lock) held the former content */
     void (*log_line)(struct ms_io *io, int severity, const char *line); /* copied */
+    void (*event)(struct ms_io *io, const struct ms_event *event); /* for the policy's event function; asked only if it has one. copied */
+    void (*ask_flush)(struct ms_io *io, uint32_t table, const struct ms_flush_stats *stats); /* for its flush function -> ms_engine_flush_plan.
+                                                                    copied; a later one for the table replaces one that waits */
 };
 
 struct ms_io {

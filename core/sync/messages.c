@@ -33,7 +33,7 @@ void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose)
     ms_message_init(&hello);
     hello.node_id = e->node_id;
     hello.boot_id = e->boot_id;
-    hello.policy_hash = ms_policy_hash(&e->policy);
+    hello.policy_hash = e->policy_hash;
     hello.purpose = (uint64_t)purpose;
     hello.role = (uint64_t)e->role;
     (void)snprintf(hello.cluster, sizeof hello.cluster, "%s", e->cluster);

@@ -126,7 +126,7 @@ int ms_policy_check(const struct ms_policy *policy)
         {"call_instructions", policy->call_instructions, 1000, 100000000},
         {"call_us", policy->call_us, 100, 1000000},
         {"call_wait_us", policy->call_wait_us, 0, 1000000},
-        {"lua_memory", policy->lua_memory, 256 * KIB, GIB},
+        {"lua_memory", policy->lua_memory, MIB, GIB},
         {"table_count", policy->table_count, 0, MS_POLICY_TABLES_MAX},
     };
     int rc = 0;
@@ -143,6 +143,25 @@ struct ms_table_policy ms_policy_table(const struct ms_policy *policy, const cha
         if (strcmp(policy->tables[i].name, name) == 0) result = policy->tables[i];
     if (!result.interval_ms && result.level == MS_LEVEL_DEFAULT) result.level = policy->level;
     return result;
+}
+
+uint32_t ms_policy_start_only(const struct ms_policy *old, struct ms_policy *fresh, const char *names[MS_POLICY_START_ONLY_MAX])
+{
+    uint32_t count = 0;
+#define START_ONLY(field, changes) \
+    if (changes) { \
+        fresh->field = old->field; \
+        names[count++] = #field; \
+    }
+    START_ONLY(group_bytes, fresh->group_bytes != old->group_bytes)
+    START_ONLY(log_segment_bytes, fresh->log_segment_bytes != old->log_segment_bytes)
+    START_ONLY(log_max_bytes, fresh->log_max_bytes < old->log_max_bytes)
+    START_ONLY(window_bytes, fresh->window_bytes != old->window_bytes)
+    START_ONLY(key_max, fresh->key_max != old->key_max)
+    START_ONLY(value_max, fresh->value_max != old->value_max)
+    START_ONLY(batch_max, fresh->batch_max != old->batch_max)
+#undef START_ONLY
+    return count;
 }
 
 uint64_t ms_policy_hash(const struct ms_policy *policy)

@@ -10,6 +10,11 @@ int ms_policy_check(const struct ms_policy *policy);
 /* The entry of a table, or a default one (level = policy->level, not buffered). */
 struct ms_table_policy ms_policy_table(const struct ms_policy *policy, const char *name);
 
+/* Fields that only a start can change, because buffers, links and files are made by them: those where `fresh` differs from `old` get old's
+ * value (log_max_bytes may grow). Returns how many, and their names (static). */
+enum { MS_POLICY_START_ONLY_MAX = 8 };
+uint32_t ms_policy_start_only(const struct ms_policy *old, struct ms_policy *fresh, const char *names[MS_POLICY_START_ONLY_MAX]);
+
 /* A stable hash of all fields, for hello and status. */
 uint64_t ms_policy_hash(const struct ms_policy *policy);
 

@@ -18,6 +18,7 @@ void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *f
     if (moved) {
         ms_engine_event(e, result ? MS_LOG_WARN : MS_LOG_INFO, "role %s: %s", ms_role_name(role), e->reason);
         e->io->ops->role(e->io, role, e->reason);
+        ms_engine_tell_policy(e, "role", result ? MS_LOG_WARN : MS_LOG_INFO, e->reason);
     }
     ms_engine_changed(e);
 }
@@ -49,8 +50,8 @@ static void give_up_buffers(struct ms_engine *e, const char *why)
         if (!lost.table || ms_buffer_entries(lost.table) == 0) continue;
         (void)ms_buffer_visit(lost.table, write_lost, &lost);
         ms_buffer_discard(e->store->tables[id]);
-        e->flush_at[id] = 0;
     }
+    ms_flush_reset(e);
     if (lost.entries) {
         e->counters.at_risk_lost += lost.entries;
         ms_engine_alarm(e, "%llu buffered changes were not logged before this node stopped leading (%s); see the archive%s",

@@ -29,12 +29,20 @@ void ms_rules_unref(struct ms_rules *rules)
     if (rules && __atomic_sub_fetch(&rules->references, 1, __ATOMIC_ACQ_REL) == 0) rules->ops->close(rules);
 }
 
+bool ms_rules_view(const struct ms_rules *rules)
+{
+    return rules && (rules->patterns || rules->functions & MS_RULES_FILTER);
+}
+
 int ms_rules_decide(struct ms_rules *rules, const char *table, struct ms_bytes key)
 {
     if (!rules) return MS_VIEW_IN;
     int decision = rules->patterns ? ms_patterns_decide(rules->patterns, table, key) : MS_VIEW_UNKNOWN;
-    if (decision == MS_VIEW_UNKNOWN && rules->functions & MS_RULES_FILTER) decision = rules->ops->filter(rules, table, key);
-    return decision == MS_VIEW_OUT ? MS_VIEW_OUT : MS_VIEW_IN;
+    bool decided = decision != MS_VIEW_UNKNOWN;
+    if (!decided && rules->functions & MS_RULES_FILTER) decision = rules->ops->filter(rules, table, key);
+    if (decision != MS_VIEW_OUT) return MS_VIEW_IN;
+    (void)__atomic_add_fetch(decided ? &rules->out_by_pattern : &rules->out_by_filter, 1, __ATOMIC_RELAXED);
+    return MS_VIEW_OUT;
 }
 
 /* ---- named resolvers -------------------------------------------------------------------------------------------------------- */

@@ -100,6 +100,7 @@ struct ms_rules {
     uint64_t hash;                /* of the sources: for hello and status */
     char name[64];                /* policy.name */
     struct ms_policy policy;      /* checked */
+    uint64_t out_by_pattern, out_by_filter; /* atomic: what ms_rules_decide left out */
     struct ms_patterns *patterns; /* owned; NULL = all tables and keys are in the view unless filter says otherwise */
 };
 
@@ -107,6 +108,7 @@ struct ms_rules *ms_rules_ref(struct ms_rules *rules); /* any thread. NULL is al
 void ms_rules_unref(struct ms_rules *rules);           /* NULL is allowed */
 
 /* Patterns first, then the filter; rules NULL: IN. Bounded time, any thread, no lock held. */
+bool ms_rules_view(const struct ms_rules *rules); /* whether any entry could be out of the view */
 int ms_rules_decide(struct ms_rules *rules, const char *table, struct ms_bytes key);
 
 /* The table's resolver (named or function), else the global one, else theirs. Never fails: what can't be decided is THEIRS by

@@ -163,8 +163,7 @@ static int take_stage(struct ms_engine *e, uint64_t end)
     e->damaged = e->unfinished = false;
     e->content_version++;
     e->counters.bootstraps++;
-    memset(e->flush_at, 0, sizeof e->flush_at);
-    ms_engine_refresh_tables(e);
+    ms_flush_reset(e);
     ms_engine_note_applied(e, end);
     e->io->ops->replaced(e->io, old);
     return 0;
