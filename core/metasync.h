@@ -199,7 +199,7 @@ struct ms_policy {
     uint32_t call_instructions;  /* virtual machine instructions that one call of a policy's function may take [200000] */
     uint32_t call_us;            /* processor time that one call may take [5000] */
     uint32_t call_wait_us;       /* what a host's thread waits at most for another call to end [5000] */
-    uint32_t lua_memory;         /* bytes that a policy may hold, 256 KiB..1 GiB [16 MiB] */
+    uint32_t lua_memory;         /* bytes that a policy may hold, 1 MiB..1 GiB [16 MiB] */
     uint32_t table_count;        /* used entries of tables [0] */
     struct ms_table_policy tables[MS_POLICY_TABLES_MAX];
 };
