@@ -89,7 +89,7 @@ $(BUILD)/cdef.h: spec/support/cdef.lua $(CORE_HDR) $(FILES_HDR)
 $(BUILD)/inline.o: $(BUILD)/cdef.h
 	@$(CC) $(filter-out $(WARN),$(CFLAGS)) -w -I. $(LUA_CFLAGS) -c $(BUILD)/inline.c -o $@
 
-SPEC_OBJ := $(BUILD)/spec/support/thunk.o $(BUILD)/inline.o
+SPEC_OBJ := $(BUILD)/spec/support/thunk.o $(BUILD)/spec/support/hand.o $(BUILD)/inline.o
 
 $(PRIVATE): $(CORE_OBJ) $(FILES_OBJ) $(SPEC_OBJ)
 	@echo "LINK  $@"

@@ -152,6 +152,12 @@ bool ms_view_remove(struct ms_view *view, const struct ms_table_state *table, st
     return at != NULL;
 }
 
+void ms_view_forgot_none(struct ms_view *view, const struct ms_table_state *table)
+{
+    for (uint32_t slot = 0; slot < view->table_count; slot++)
+        if (view->tables[slot].table == table) view->tables[slot].forgot = false;
+}
+
 bool ms_view_walk(const struct ms_view *view, uint32_t *bucket, uint32_t most, bool only_old, ms_view_fn fn, void *context)
 {
     uint32_t seen = 0, first = *bucket;

@@ -45,6 +45,8 @@ bool ms_view_knows(const struct ms_view *view, const struct ms_table_state *tabl
 void ms_view_add(struct ms_view *view, const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash);
 bool ms_view_remove(struct ms_view *view, const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash); /* false: was not in it */
 
+void ms_view_forgot_none(struct ms_view *view, const struct ms_table_state *table); /* its host knows now that there were more */
+
 /* Forgets what is beyond the bounds, at most `most` entries; true if there is more to forget. */
 bool ms_view_trim(struct ms_view *view, uint32_t most);
 

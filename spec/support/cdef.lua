@@ -37,6 +37,30 @@ local THUNK = {
     int (*compute)(void *context, const struct ms_bytes *current, struct ms_bytes *value);
     void *context;
 };]],
+    [[struct spec_rules {
+        struct ms_rules rules;
+        char out[64];
+        int (*filter)(const char *table, const struct ms_bytes *key);
+        uint64_t (*flush)(const struct ms_flush_stats *stats);
+        void (*event)(const struct ms_event *event);
+        uint64_t asked;
+        int *closed;
+    };]],
+    [[struct spec_hand {
+        struct ms_io io;
+        struct ms_engine engine;
+        struct ms_store store;
+        uint64_t now, wake, written, synced;
+        bool stuck;
+        uint64_t asks, events;
+        uint32_t asked;
+        struct ms_flush_stats stats;
+    };]],
+    "void spec_hand_settle(struct spec_hand *hand);",
+    "void spec_hand_turn(struct spec_hand *hand, uint64_t until);",
+    "void spec_hand_free(struct spec_hand *hand);",
+    "struct spec_hand *spec_hand_new(const struct ms_policy *policy, struct ms_rules *rules);",
+    "struct spec_rules *spec_rules_new(const struct ms_policy *policy, uint32_t functions, uint64_t hash);",
     "int spec_thunk_two(void *thunk, struct ms_bytes a, struct ms_bytes b);",
     "int spec_thunk_three(void *thunk, struct ms_bytes a, struct ms_bytes b, struct ms_bytes c);",
     "int spec_thunk_compute(void *thunk, struct ms_bytes current, struct ms_bytes *value);",

@@ -1,0 +1,46 @@
+/* A reload's look at everything that a leader has: which entries the new rules leave out, and which of those that were left out they want.
+ *
+ * In mode COUNT it only counts, before the rules are swapped. In mode APPLY, after the swap (ms_engine_set_rules), entries leave and the
+ * host is told what it should put again. The driver moves it on, in slices, so that the lock is never held long (a few hundred
+ * microseconds, for about a thousand keys) and the rules never run with it:
+ *
+ *      [lock] ms_review_take ──1──> [no lock] ms_review_decide ──> [lock] ms_review_apply ──0──> [no lock] ms_review_entered ──> take ...
+ *                 └── 0: all is done                                        └── 1: let go and apply again; MS_E_AGAIN: wait for room first
+ *
+ * Entries that change meanwhile are no problem: what comes in new is decided by the rules of its time, and leaving what is gone does
+ * nothing. Any other error ends it: MS_E_NOT_LEADER (a follower has nothing to decide), MS_E_CHANGED (APPLY: other rules by now, with a
+ * review of their own), MS_E_MEMORY (the same step may be tried again). A review that ends early is not resumed by a restart or a promotion:
+ * what has not left stays in the view until the next reload. */
+#ifndef MS_SYNC_REVIEW_H
+#define MS_SYNC_REVIEW_H
+
+#include "engine.h"
+
+enum ms_review_mode { MS_REVIEW_COUNT = 1, MS_REVIEW_APPLY = 2 };
+
+struct ms_review;
+
+struct ms_review_table {
+    char name[MS_TABLE_NAME_MAX + 1];
+    uint64_t entries, leaving; /* seen so far; of them those that are out */
+    uint64_t entering;         /* of those that were left out and remembered: wanted now */
+    bool more;                 /* more were left out than are remembered */
+};
+
+/* [lock] Takes a reference of the rules (NULL = the built-in policy, which wants everything). Owned by the caller. */
+int ms_review_new(struct ms_engine *engine, struct ms_rules *rules, int mode, struct ms_review **review);
+void ms_review_free(struct ms_review *review); /* [no lock]. NULL is allowed */
+
+int ms_review_take(struct ms_review *review, struct ms_engine *engine);  /* [lock] 1, 0 or an error, see above */
+void ms_review_decide(struct ms_review *review);                         /* [no lock] */
+int ms_review_apply(struct ms_review *review, struct ms_engine *engine); /* [lock] 0, 1 or an error */
+
+/* [no lock] After apply: calls fn for each entry of this slice that is wanted now; key.data == NULL: more of this table than were remembered.
+ * Both borrowed. Nothing in mode COUNT. */
+typedef void (*ms_review_fn)(void *context, const char *table, struct ms_bytes key);
+void ms_review_entered(const struct ms_review *review, ms_review_fn fn, void *context);
+
+/* One for each table that has been looked at. Borrowed from the review; any thread that drives it. */
+uint32_t ms_review_tables(const struct ms_review *review, const struct ms_review_table **tables);
+
+#endif
