@@ -13,7 +13,7 @@ WARN    := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Werror -Wno-
 CFLAGS  := -std=gnu11 -D_GNU_SOURCE -fPIC -pthread $(WARN)
 LDFLAGS := -pthread
 LUA_CFLAGS := $(shell pkg-config --cflags luajit)
-LIBS    := -levent -levent_pthreads -ljansson -lcrypto
+LIBS    := -levent -levent_pthreads -ljansson -lcrypto $(shell pkg-config --libs luajit)
 
 ifeq ($(VARIANT),release)
   CC := gcc
@@ -53,6 +53,21 @@ $(BUILD)/%.o: %.c
 	@$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/core/lua/%.o: CFLAGS += $(LUA_CFLAGS)
+
+# The policy language's own Lua, as text in the library: nothing has to be found at run time.
+LUA_EMBED := $(patsubst %,lua/metasync/%.lua,check glue resolvers schema units)
+CORE_OBJ  += $(BUILD)/core/lua/embed.o
+
+$(BUILD)/core/lua/embed.c: $(LUA_EMBED)
+	@mkdir -p $(@D)
+	@{ echo '#include "core/lua/policy.h"'; echo '#define TEXT(name, text) {name, {text, sizeof text - 1}}'; \
+	   echo 'const struct ms_lua_text ms_lua_texts[] = {'; \
+	   for f in $^; do echo "TEXT(\"metasync.$$(basename $$f .lua)\","; sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; echo '),'; done; \
+	   echo '};'; echo 'const size_t ms_lua_text_count = sizeof ms_lua_texts / sizeof *ms_lua_texts;'; } > $@
+
+$(BUILD)/core/lua/embed.o: $(BUILD)/core/lua/embed.c
+	@echo "CC    $<"
+	@$(CC) $(CFLAGS) -I. -MMD -MP -c $< -o $@
 
 # The public library exports what metasync.h marks MS_API, and nothing else.
 $(BUILD)/exports.map: core/metasync.h

@@ -138,7 +138,7 @@ static struct ms_json_value *touch(lua_State *L, int index)
     return value;
 }
 
-const char *ms_json_kind(lua_State *L, int index)
+const char *ms_json_kind_of(lua_State *L, int index)
 {
     if (!ms_json_is(L, index)) return NULL;
     const json_t *json = touch(L, index)->json;

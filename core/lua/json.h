@@ -37,7 +37,7 @@ void ms_json_push_parsed(lua_State *L, struct ms_json_scope *scope, struct ms_by
 /* Whether the value at index is one of ours. [-0, +0, -] */
 bool ms_json_is(lua_State *L, int index);
 /* "object" or "array" (which parses it), NULL if it is none of ours. [-0, +0, e] */
-const char *ms_json_kind(lua_State *L, int index);
+const char *ms_json_kind_of(lua_State *L, int index);
 
 /* Appends the JSON text of any Lua value that has one: ours, tables, text (which is quoted), numbers, booleans, null. [-0, +0, e] */
 void ms_json_write(lua_State *L, struct ms_json_scope *scope, int index, struct ms_buf *out);

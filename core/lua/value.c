@@ -147,7 +147,7 @@ static int native_text(lua_State *L)
 /* kind(value): "object", "array" or nil. [-0, +1, e] */
 static int native_kind(lua_State *L)
 {
-    const char *kind = ms_json_kind(L, 1);
+    const char *kind = ms_json_kind_of(L, 1);
     if (kind) lua_pushstring(L, kind);
     else lua_pushnil(L);
     return 1;

@@ -117,6 +117,10 @@ local function make(native, version)
         return require("metasync.check").read(policy, base, named)
     end
 
+    function glue.path_of(c_field)
+        return require("metasync.check").path_of(c_field)
+    end
+
     -- When its sandbox is made anew from the same text: the functions, as check.lua lists them.
     function glue.functions(policy)
         local list = {}
