@@ -9,7 +9,7 @@
  *      sim_log.c     disk jobs with a duration           sim_work.c    a client, and what it was promised
  *      sim_snap.c    making, reading, staging snapshots  sim_chaos.c   faults
  *      sim_node.c    life of a node, the io table        sim_operator.c  who leads, who follows
- *      sim_verbs.c   the functions below
+ *      sim_verbs.c   the functions below                 sim_view.c    policies of nodes (sim_rules.c: made by chance)
  *
  * Equal seed and options give the same run, event for event. A violated promise ends the run: MS_E_DAMAGED, and
  * ms_error_message() names the promise, the node, the step and the seed. What stays is inspectable until ms_sim_free.
@@ -67,6 +67,8 @@ struct ms_sim_options {
     X(resumes) X(verdict_continue) X(verdict_empty) X(verdict_trimmed) X(verdict_ahead) X(verdict_diverged) X(verdict_other) \
     X(bootstraps) X(bootstraps_interrupted) X(bootstraps_resumed) X(bootstraps_interrupted_by_crash) X(archived) \
     X(marks_compared) X(full_compares) X(flushes) X(coalesced) X(host_confirms) \
+    /* policies */ \
+    X(decisions) X(outside) X(leaves) X(enters) X(reloads) X(reviews) X(flush_plans) X(policy_events) X(policy_incidents) \
     /* log and snapshots */ \
     X(snapshots_made) X(snapshots_failed) X(snapshots_bad) X(snapshot_fallbacks) X(recoveries_refused) X(trims) X(log_reads) \
     X(enospc) X(eio_writes) X(eio_syncs) X(eio_other) X(log_failures) X(slow_disks) \
@@ -128,6 +130,18 @@ int ms_sim_adopt(struct ms_sim *sim, uint32_t node);
 /* The number of the table with this name, made known if it is new (options.named; the leader logs it with its first write): its place
  * in enum ms_sim_table's stead. MS_E_TYPE: it is known with another type; MS_E_LIMIT: more than MS_SIM_TABLES_MAX. */
 int ms_sim_table(struct ms_sim *sim, const char *name, int type, uint32_t *table);
+
+/* The node's policy from now on (a reference is taken; NULL = the options'). While it is down: what it starts with. While it is up: a
+ * reload, as the node's policy thread does it: the engine has it at once, entries that it leaves out leave in slices. */
+int ms_sim_set_rules(struct ms_sim *sim, uint32_t node, struct ms_rules *rules);
+bool ms_sim_reviewing(const struct ms_sim *sim, uint32_t node); /* entries are still about to leave */
+
+/* A policy made by chance; what it decides depends on the seed alone, but for calls that fail. One reference; NULL = MS_E_MEMORY. */
+struct ms_rules *ms_sim_rules_new(uint64_t seed, const struct ms_policy *policy);
+uint64_t ms_sim_rules_incidents(const struct ms_rules *rules); /* calls that have failed; 0 of other rules */
+
+/* The clock of policies in a simulation: real time without any node's jumps. For struct ms_lua_clock. */
+uint64_t ms_sim_real_time(void *sim);
 
 /* One write as a client does it; value.data == NULL deletes. table: enum ms_sim_table. lsn and level (may be NULL):
  * what to wait for. The promise is watched from then on. Results as ms_engine_commit; a table that is not there yet is

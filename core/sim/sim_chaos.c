@@ -212,6 +212,18 @@ static void fault_memory(struct ms_sim *sim)
     (void)ms_mem_fail_after((int64_t)ms_sim_between(sim, 1, 40));
 }
 
+/* Somebody edits a policy: of the leader, mostly. */
+static void fault_reload(struct ms_sim *sim)
+{
+    struct ms_sim_node *node = any_node(sim);
+    if (sim->leader >= 0 && !ms_sim_one_in(sim, 3)) node = sim->nodes[sim->leader];
+    (void)ms_sim_view_set_random(node);
+    if (node->has_engine) {
+        ms_engine_pump(&node->engine);
+        ms_sim_node_after(node);
+    }
+}
+
 static void fault_switch(struct ms_sim *sim)
 {
     ms_sim_operator_switch(sim);
@@ -227,9 +239,10 @@ static const struct {
     {fault_slow_reader, 3, 2}, {fault_bad_wire, 4, 2},  {fault_space, 4, 3},  {fault_eio, 3, 4},
     {fault_slow_disk, 3, 3},   {fault_rot, 8, 4},       {fault_end, 8, 5},    {fault_stop, 5, 6},
     {fault_wipe, 1, 7},        {fault_clock, 1, 2},     {fault_memory, 2, 8}, {fault_switch, 4, 9},
+    {fault_reload, 6, 10},
 };
 
-enum { FAULTS = sizeof faults / sizeof *faults, CLASSES = 10 };
+enum { FAULTS = sizeof faults / sizeof *faults, CLASSES = 11 };
 
 static void on_fault(struct ms_sim *sim, struct ms_sim_event *event)
 {

@@ -215,7 +215,7 @@ static bool fold_record(struct ms_sim *sim, struct ms_sim_fold *fold, const stru
 {
     const struct ms_sim_book *book = &sim->book;
     if (record->type == MS_RECORD_TABLE) fold->table_of[record->value] = (uint8_t)(record->table + 1);
-    if (record->type != MS_RECORD_PUT && record->type != MS_RECORD_DELETE) return true;
+    if (record->type != MS_RECORD_PUT && record->type != MS_RECORD_DELETE && record->type != MS_RECORD_LEAVE) return true;
     if (!ms_sim_room(sim, (void **)&fold->ops, &fold->capacity, record->key + 1, sizeof *fold->ops)) return false;
     uint32_t *current = &fold->ops[record->key];
     if (*current) {
@@ -329,6 +329,13 @@ static void mint_change(struct ms_sim_node *node, const struct ms_record *record
         ms_sim_broken(sim, node->index, "lsn %llu has a key that nobody ever wrote", (unsigned long long)lsn);
         return;
     }
+    if (record->type == MS_RECORD_LEAVE) {
+        /* what its buffer held is dropped: nothing that was put before may be logged after this */
+        if (ms_sim_room(sim, (void **)&node->logged, &node->logged_capacity, made->key + 1, sizeof *node->logged))
+            node->logged[made->key] = sim->book.keys[made->key].newest;
+        ms_sim_view_left(node, made->key);
+        return;
+    }
     made->value = accepted_op(node, made->key, record->value, lsn);
     if (!made->value) made->value = flushed_op(node, made->key, record->value);
     if (!made->value)
@@ -373,7 +380,8 @@ static void mint_record(struct ms_sim_node *node, const struct ms_record *record
         ms_sim_broken(sim, node->index, "lsn %llu was made in an epoch that is not this node's", (unsigned long long)lsn);
         return;
     }
-    if (record->type == MS_RECORD_PUT || record->type == MS_RECORD_DELETE) mint_change(node, record, lsn, &made);
+    if (record->type == MS_RECORD_PUT || record->type == MS_RECORD_DELETE || record->type == MS_RECORD_LEAVE)
+        mint_change(node, record, lsn, &made);
     if (record->type == MS_RECORD_TABLE) mint_table(node, record, lsn, &made);
     if (record->type == MS_RECORD_MARK) mint_mark(node, record, lsn);
     if (sim->failed || !ms_sim_room(sim, (void **)&epoch->records, &epoch->record_capacity,

@@ -21,7 +21,7 @@ static uint64_t io_now(struct ms_io *io)
 static uint64_t io_real_time(struct ms_io *io)
 {
     struct ms_sim_node *node = ms_sim_node_of(io);
-    return 1700000000000000u + node->sim->now + node->real_clock;
+    return ms_sim_real_time(node->sim) + node->real_clock;
 }
 
 static void io_random(struct ms_io *io, void *data, size_t size)
@@ -190,20 +190,6 @@ static void io_log_line(struct ms_io *io, int severity, const char *line)
     ms_sim_note(node->sim, node->index, "! %s", line);
 }
 
-static void io_event(struct ms_io *io, const struct ms_event *event)
-{
-    struct ms_sim_node *node = ms_sim_node_of(io);
-    ms_sim_note(node->sim, node->index, "event %s: %s", event->kind, event->text);
-}
-
-/* Without an answer the table's interval holds. */
-static void io_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush_stats *stats)
-{
-    struct ms_sim_node *node = ms_sim_node_of(io);
-    ms_sim_note(node->sim, node->index, "flushed table %u in %llu us, %llu entries came since", table, (unsigned long long)stats->flush_us,
-                (unsigned long long)stats->entries);
-}
-
 static const struct ms_io_ops io_ops = {
     .now = io_now,
     .real_time = io_real_time,
@@ -230,8 +216,8 @@ static const struct ms_io_ops io_ops = {
     .applied = io_applied,
     .replaced = io_replaced,
     .log_line = io_log_line,
-    .event = io_event,
-    .ask_flush = io_ask_flush,
+    .event = ms_sim_view_event,
+    .ask_flush = ms_sim_view_ask_flush,
 };
 
 /* ---- birth ----------------------------------------------------------------------------------------------------- */
@@ -255,7 +241,8 @@ static int open_state(struct ms_sim_node *node)
 {
     struct ms_sim *sim = node->sim;
     uint64_t id = ms_sim_between(sim, 1, UINT64_MAX - 1);
-    node->log_config = (struct ms_log_config){sim->policy.log_segment_bytes, sim->policy.log_max_bytes};
+    const struct ms_policy *policy = ms_sim_node_policy(node);
+    node->log_config = (struct ms_log_config){policy->log_segment_bytes, policy->log_max_bytes};
     int rc = ms_datadir_open(ms_sim_fs(node->fs), "data", ms_str(cluster_name), id, &node->dir);
     if (!rc) rc = ms_store_init(&node->store);
     if (rc) return rc;
@@ -272,13 +259,15 @@ static int open_state(struct ms_sim_node *node)
 static int open_engine(struct ms_sim_node *node)
 {
     struct ms_sim *sim = node->sim;
-    uint64_t largest = ms_policy_largest_group(&sim->policy);
+    const struct ms_policy *policy = ms_sim_node_policy(node);
+    uint64_t largest = ms_policy_largest_group(policy);
     struct ms_engine_config config = {
         .cluster = cluster_name,
         .name = node->address,
         .node_id = node->dir.node_id,
         .boot_id = ms_sim_between(sim, 1, UINT64_MAX - 1),
-        .policy = &sim->policy,
+        .policy = policy,
+        .rules = node->rules,
         .has_host = node->has_host,
         .recovered = node->recovered,
         .log_first = node->log ? ms_log_first(node->log) : 0,
@@ -290,6 +279,7 @@ static int open_engine(struct ms_sim_node *node)
 
 static void free_all(struct ms_sim_node *node)
 {
+    ms_sim_view_forget(node);
     ms_sim_snap_close(node);
     ms_sim_jobs_close(node);
     if (node->has_engine) ms_engine_close(&node->engine);
@@ -304,6 +294,7 @@ int ms_sim_node_open(struct ms_sim_node *node)
     struct ms_sim *sim = node->sim;
     ms_sim_node_forget(node);
     node->life = ++sim->next_life;
+    node->rules_serial = ++sim->next_serial;
     node->has_host = sim->options.random ? ms_sim_one_in(sim, 2) : sim->options.has_host;
     node->clock = ms_sim_between(sim, 1000000, 1000000000);
     sim->counts.starts++;
@@ -391,6 +382,7 @@ void ms_sim_node_close(struct ms_sim_node *node)
     ms_release(node->accepted);
     ms_release(node->waits);
     ms_release(node->logged);
+    ms_sim_view_close(node);
     ms_sim_fold_close(&node->mint);
 }
 

@@ -111,6 +111,19 @@ int ms_sim_promote(struct ms_sim *sim, uint32_t index)
     return rc;
 }
 
+int ms_sim_set_rules(struct ms_sim *sim, uint32_t index, struct ms_rules *rules)
+{
+    if (index >= sim->options.nodes) return ms_fail(MS_E_INVALID, "there is no n%u", index);
+    struct ms_sim_node *node = sim->nodes[index];
+    int rc = ms_sim_view_set(node, rules);
+    return node->has_engine ? done(node, rc) : rc;
+}
+
+bool ms_sim_reviewing(const struct ms_sim *sim, uint32_t node)
+{
+    return node < sim->options.nodes && sim->nodes[node]->review != NULL;
+}
+
 int ms_sim_adopt(struct ms_sim *sim, uint32_t index)
 {
     struct ms_sim_node *node = running(sim, index);
@@ -224,6 +237,11 @@ bool ms_sim_up(const struct ms_sim *sim, uint32_t node)
 const char *ms_sim_table_of(const struct ms_sim *sim, uint32_t table)
 {
     return ms_sim_table_name(sim, table);
+}
+
+uint64_t ms_sim_real_time(void *sim)
+{
+    return MS_SIM_EPOCH_US + ((const struct ms_sim *)sim)->now;
 }
 
 int ms_sim_table_type(const struct ms_sim *sim, uint32_t table)

@@ -128,6 +128,30 @@ static void check_readable(struct ms_sim_node *node, const struct ms_table_state
         ms_sim_broken(node->sim, node->index, "table %s: a write was accepted, but readers don't see it", table->name);
 }
 
+/* A commit, and what the node's rules say when they are asked. */
+static int commit(struct ms_sim_node *node, uint32_t known, struct ms_table_state *state, struct ms_bytes key, struct ms_bytes value,
+                  uint64_t *at, int *wanted)
+{
+    uint64_t hash = ms_key_hash(key);
+    bool existed = ms_table_get(state, key, hash).data != NULL, asked = false, leads = node->engine.role == MS_ROLE_LEADER;
+    int rc = ms_engine_commit(&node->engine, state, key, hash, value, MS_VIEW_UNKNOWN, at, wanted);
+    if (rc == MS_ASK) {
+        int decision = ms_sim_view_decide(node, node->sim->book.keys[known].table, known);
+        asked = true;
+        rc = ms_engine_commit(&node->engine, state, key, hash, value, decision, at, wanted);
+    }
+    if (leads && (rc == 0 || rc == MS_LOCAL)) ms_sim_view_check(node, known, existed, value.data != NULL, asked, rc == MS_LOCAL);
+    return rc;
+}
+
+/* Nothing was logged or stored, by policy. */
+static int kept_local(struct ms_sim_node *node, uint64_t head)
+{
+    if (node->engine.tail.head != head) ms_sim_broken(node->sim, node->index, "a write that stays local moved the log");
+    node->sim->counts.local++;
+    return MS_LOCAL;
+}
+
 int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes key, struct ms_bytes value, uint64_t *lsn,
                     int *level)
 {
@@ -141,13 +165,13 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
     if (!op) return MS_E_MEMORY;
     bool equal = ms_bytes_equal(ms_table_get(state, key, ms_key_hash(key)), value);
     int wanted = 0;
-    rc = ms_engine_commit(&node->engine, state, key, ms_key_hash(key), value, MS_VIEW_UNKNOWN, &at, &wanted);
-    if (rc == MS_LOCAL) sim->counts.local++;
+    bool buffered = is_buffered(node, state), logged = !equal && !buffered;
+    rc = commit(node, known, state, key, value, &at, &wanted);
+    if (rc == MS_LOCAL) return kept_local(node, head);
     if (rc) return refused(node, rc, head);
     check_accepting(node);
     check_readable(node, state, key, value);
-    bool buffered = is_buffered(node, state), logged = !equal && !buffered;
-    if (at != head + logged)
+    if (buffered ? at < head : at != head + logged) /* a full buffer may be logged at once */
         ms_sim_broken(sim, node->index, "a write has lsn %llu after %llu", (unsigned long long)at, (unsigned long long)head);
     if (logged || buffered) accept(node, op, buffered, at, 0);
     if (equal)
@@ -162,57 +186,99 @@ int ms_sim_work_put(struct ms_sim_node *node, uint32_t table, struct ms_bytes ke
     return 0;
 }
 
-/* The writes of a batch that change something, in order; the last one of a key wins. */
-static uint32_t plan_batch(struct ms_sim_node *node, const struct ms_sim_write *writes, size_t count,
-                           struct ms_engine_write *made, uint32_t *ops, bool *logs)
+/* One batch on its way. */
+struct batch {
+    struct ms_engine_write made[MS_SIM_BATCH_MAX];
+    uint32_t ops[MS_SIM_BATCH_MAX];
+    bool existed[MS_SIM_BATCH_MAX], equal[MS_SIM_BATCH_MAX], buffered[MS_SIM_BATCH_MAX], asked[MS_SIM_BATCH_MAX];
+    bool logs[MS_SIM_BATCH_MAX];
+};
+
+/* What its writes meet. */
+static void note_batch(struct ms_sim_node *node, struct batch *batch, const struct ms_sim_write *writes, size_t count)
 {
     struct ms_sim *sim = node->sim;
+    for (size_t i = 0; i < count; i++) {
+        const struct ms_engine_write *made = &batch->made[i];
+        uint32_t key = ms_sim_book_key(sim, writes[i].table, writes[i].key);
+        struct ms_bytes current = ms_table_get(made->table, made->key, ms_key_hash(made->key));
+        batch->ops[i] = key == UINT32_MAX ? 0 : ms_sim_book_op(sim, key, writes[i].value);
+        batch->existed[i] = current.data != NULL;
+        batch->equal[i] = ms_bytes_equal(current, made->value);
+        batch->buffered[i] = is_buffered(node, made->table);
+    }
+}
+
+/* The writes that have to be logged, in order: those in the view that change something; the last one of a key wins. */
+static uint32_t plan_batch(struct batch *batch, const struct ms_sim_write *writes, size_t count)
+{
     uint32_t logged = 0;
     for (size_t i = 0; i < count; i++) {
-        uint32_t key = ms_sim_book_key(sim, writes[i].table, writes[i].key);
-        ops[i] = key == UINT32_MAX ? 0 : ms_sim_book_op(sim, key, writes[i].value);
-        bool wins = true;
+        bool wins = !batch->made[i].out;
         for (size_t j = i + 1; j < count; j++)
-            wins &= writes[j].table != writes[i].table || !ms_bytes_equal(writes[j].key, writes[i].key);
-        bool equal = ms_bytes_equal(ms_table_get(made[i].table, made[i].key, ms_key_hash(made[i].key)), made[i].value);
-        logs[i] = wins && !equal && !is_buffered(node, made[i].table);
-        logged += logs[i];
+            wins &= batch->made[j].out || writes[j].table != writes[i].table || !ms_bytes_equal(writes[j].key, writes[i].key);
+        batch->logs[i] = wins && !batch->equal[i] && !batch->buffered[i];
+        logged += batch->logs[i];
     }
     return logged;
+}
+
+static int commit_batch(struct ms_sim_node *node, struct batch *batch, size_t count, uint64_t *at, int *wanted)
+{
+    struct ms_sim *sim = node->sim;
+    bool leads = node->engine.role == MS_ROLE_LEADER;
+    int rc = ms_engine_commit_batch(&node->engine, batch->made, count, at, wanted);
+    if (rc == MS_ASK) {
+        for (size_t i = 0; i < count; i++) {
+            if (!batch->made[i].ask || !batch->ops[i]) continue;
+            uint32_t key = sim->book.ops[batch->ops[i]].key;
+            for (size_t j = 0; j < i && !batch->asked[i]; j++) { /* once for each key: a function that fails would say other things */
+                if (!batch->asked[j] || sim->book.ops[batch->ops[j]].key != key) continue;
+                batch->made[i].decision = batch->made[j].decision;
+                batch->asked[i] = true;
+            }
+            if (!batch->asked[i]) batch->made[i].decision = ms_sim_view_decide(node, sim->book.keys[key].table, key);
+            batch->asked[i] = true;
+        }
+        rc = ms_engine_commit_batch(&node->engine, batch->made, count, at, wanted);
+    }
+    for (size_t i = 0; i < count && leads && (rc == 0 || rc == MS_LOCAL); i++)
+        if (batch->ops[i])
+            ms_sim_view_check(node, sim->book.ops[batch->ops[i]].key, batch->existed[i], batch->made[i].value.data != NULL, batch->asked[i],
+                              batch->made[i].out);
+    return rc;
 }
 
 int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *writes, size_t count, uint64_t *lsn, int *level)
 {
     struct ms_sim *sim = node->sim;
-    struct ms_engine_write made[MS_SIM_BATCH_MAX] = {0};
-    uint32_t ops[MS_SIM_BATCH_MAX];
-    bool logs[MS_SIM_BATCH_MAX];
+    struct batch batch = {0};
     if (count > MS_SIM_BATCH_MAX) return ms_fail(MS_E_LIMIT, "at most %d writes", MS_SIM_BATCH_MAX);
     int rc = 0, wanted = 0;
     for (size_t i = 0; i < count && !rc; i++) {
-        made[i] = (struct ms_engine_write){.key = writes[i].key, .value = writes[i].value};
-        rc = table_of(node, writes[i].table, &made[i].table);
+        batch.made[i] = (struct ms_engine_write){.key = writes[i].key, .value = writes[i].value};
+        rc = table_of(node, writes[i].table, &batch.made[i].table);
     }
     uint64_t head = node->engine.tail.head, at = 0;
     if (rc) return refused(node, rc, head);
-    uint32_t logged = plan_batch(node, writes, count, made, ops, logs);
-    rc = ms_engine_commit_batch(&node->engine, made, count, &at, &wanted);
-    if (rc == MS_LOCAL) sim->counts.local++;
-    for (size_t i = 0; i < count && rc == MS_E_MEMORY;
-         i++) /* its buffered writes may have been taken before memory ran out */
-        if (ops[i] && is_buffered(node, made[i].table)) accept(node, ops[i], true, 0, 0);
+    note_batch(node, &batch, writes, count);
+    rc = commit_batch(node, &batch, count, &at, &wanted);
+    for (size_t i = 0; i < count && rc == MS_E_MEMORY; i++) /* its buffered writes may have been taken before memory ran out */
+        if (batch.ops[i] && batch.buffered[i] && !batch.made[i].out) accept(node, batch.ops[i], true, 0, 0);
+    if (rc == MS_LOCAL) return kept_local(node, head);
     if (rc) return refused(node, rc, head);
     check_accepting(node);
     sim->counts.batches++;
     sim->next_batch++;
+    uint32_t logged = plan_batch(&batch, writes, count);
     for (size_t i = 0; i < count; i++)
-        if (ops[i] && (logs[i] || is_buffered(node, made[i].table)))
-            accept(node, ops[i], !logs[i], logs[i] ? ++head : 0, sim->next_batch);
+        if (batch.ops[i] && !batch.made[i].out && (batch.logs[i] || batch.buffered[i]))
+            accept(node, batch.ops[i], batch.buffered[i], batch.logs[i] ? ++head : 0, sim->next_batch);
     if (at < head || node->engine.tail.head < head)
         ms_sim_broken(sim, node->index, "a batch of %u changes ends at lsn %llu instead of %llu", logged,
                       (unsigned long long)at, (unsigned long long)head);
     for (size_t i = 0; i < count; i++)
-        if (logs[i]) check_readable(node, made[i].table, made[i].key, made[i].value);
+        if (batch.logs[i]) check_readable(node, batch.made[i].table, batch.made[i].key, batch.made[i].value);
     if (lsn) *lsn = at;
     if (level) *level = wanted;
     promise(node, at, wanted);

@@ -300,6 +300,12 @@ struct ms_sim_node {
     uint32_t wait_count, wait_capacity;
     uint32_t *logged; /* by key: the newest op of a buffered table that is in the log */
     uint32_t logged_capacity;
+    struct ms_rules *rules; /* NULL = the simulation's numbers */
+    uint32_t rules_serial;  /* another one with each reload and each start */
+    uint32_t *outside;      /* by key: the serial of the rules that left it out */
+    uint32_t outside_capacity;
+    struct ms_review *review; /* under way; NULL = none */
+    const char *reviewed;     /* the table that is being checked */
     struct ms_sim_fold mint;    /* the tables at the end of what this leader handed to the log */
     struct ms_sim_point handed; /* the end of what was handed to the log */
     bool changed;               /* io->changed since the waits were looked at */
@@ -377,6 +383,24 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
 void ms_sim_work_waits(struct ms_sim_node *node);  /* asks after every promise */
 void ms_sim_work_forget(struct ms_sim_node *node); /* the process is gone: promises end as unknown */
 
+/* sim_view.c */
+int ms_sim_view_set(struct ms_sim_node *node, struct ms_rules *rules);
+int ms_sim_view_set_random(struct ms_sim_node *node);
+void ms_sim_view_forget(struct ms_sim_node *node); /* what belongs to one life */
+void ms_sim_view_close(struct ms_sim_node *node);
+const struct ms_policy *ms_sim_node_policy(const struct ms_sim_node *node);
+int ms_sim_view_decide(struct ms_sim_node *node, uint32_t table, uint32_t key); /* the answer to MS_ASK */
+/* After a write of an entry (a key of the book): was it decided rightly? puts: it has a value; asked: ms_sim_view_decide was. */
+void ms_sim_view_check(struct ms_sim_node *node, uint32_t key, bool existed, bool puts, bool asked, bool out);
+void ms_sim_view_left(struct ms_sim_node *node, uint32_t key); /* a leader handed a LEAVE to its log */
+void ms_sim_view_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush_stats *stats);
+void ms_sim_view_event(struct ms_io *io, const struct ms_event *event);
+
+/* sim_rules.c */
+bool ms_sim_rules_own(const struct ms_rules *rules);
+bool ms_sim_rules_steady(const struct ms_rules *rules); /* own, and never failing */
+int ms_sim_rules_would(const struct ms_rules *rules, const char *table, struct ms_bytes key); /* of own ones: enum ms_decision */
+
 /* sim_chaos.c */
 void ms_sim_chaos_start(struct ms_sim *sim);
 void ms_sim_chaos_calm(struct ms_sim *sim);
@@ -388,6 +412,7 @@ void ms_sim_operator_switch(struct ms_sim *sim);
 /* ---- the world ------------------------------------------------------------------------------------------------- */
 
 enum { MS_SIM_TRACE_LINES = 4096, MS_SIM_TRACE_WIDTH = 180 };
+#define MS_SIM_EPOCH_US UINT64_C(1700000000000000) /* real time when virtual time began */
 
 struct ms_sim {
     uint64_t seed;
@@ -418,7 +443,7 @@ struct ms_sim {
     /* operator, client */
     bool calm;
     int32_t leader; /* whom the operator has lead, -1 = nobody yet */
-    uint32_t next_batch;
+    uint32_t next_batch, next_serial;
     uint32_t *eternals; /* keys */
     uint32_t eternal_count, eternal_capacity;
     uint64_t next_value;
