@@ -9,8 +9,9 @@
 #include "sandbox.h"
 #include "value.h"
 
-/* What one value of a tree costs, more or less: jansson's node, its place in the parent, a key. */
-enum { NODE_COST = 96 };
+/* What one value of a tree costs, more or less: memory for jansson's node, its place in the parent, a key; and work, in the sandbox's
+ * unit. A byte of text is one unit. */
+enum { NODE_COST = 96, NODE_WORK = 20 };
 
 static const char NAME[] = "metasync.json";
 
@@ -54,10 +55,10 @@ void ms_json_end(struct ms_json_scope *scope)
     scope->used = 0;
 }
 
-/* Takes bytes from what the call may have. The Lua code is charged, too: a tree is work. */
+/* Takes memory from what the call may have, and charges the work, before it is done. */
 static void take(lua_State *L, struct ms_json_scope *scope, size_t nodes, size_t bytes)
 {
-    ms_sandbox_charge(L, nodes + bytes / 16);
+    ms_sandbox_charge(L, nodes * NODE_WORK + bytes);
     size_t cost = nodes * NODE_COST + bytes;
     if (cost > scope->limit - scope->used) luaL_error(L, "not enough memory for JSON values");
     scope->used += cost;
@@ -103,6 +104,7 @@ static void parse_doc(lua_State *L, struct ms_json_scope *scope, struct ms_json_
 {
     if (doc->root) return;
     uint32_t depth;
+    ms_sandbox_charge(L, doc->text.size / 4);
     size_t nodes = measure_text(doc->text, &depth);
     if (depth > MS_JSON_DEPTH) luaL_error(L, "the JSON value is nested deeper than %d", MS_JSON_DEPTH);
     take(L, scope, nodes, doc->text.size);
@@ -280,10 +282,7 @@ static int json_newindex(lua_State *L)
     struct ms_json_value *value = touch(L, 1);
     if (!json_is_object(value->json) && !json_is_array(value->json)) return luaL_error(L, "the value has no fields");
     json_t *json = NULL;
-    if (!lua_isnil(L, 3)) {
-        if (value->depth + 1 > MS_JSON_DEPTH) return luaL_error(L, "nested deeper than %d", MS_JSON_DEPTH);
-        json = to_json(L, value->scope, 3, value->depth + 1);
-    }
+    if (!lua_isnil(L, 3)) json = to_json(L, value->scope, 3, value->depth + 1);
     value->doc->changed = true;
     if (json_is_array(value->json)) set_array(L, value->json, json);
     else set_object(L, value->json, json);
@@ -321,7 +320,7 @@ int ms_json_keys(lua_State *L, int index)
     }
     int count = 0;
     size_t size = json_object_size(value->json);
-    ms_sandbox_charge(L, size);
+    ms_sandbox_charge(L, size * NODE_WORK);
     lua_createtable(L, (int)size, 0);
     for (void *at = json_object_iter(value->json); at; at = json_object_iter_next(value->json, at)) {
         lua_pushstring(L, json_object_iter_key(at));
@@ -333,24 +332,25 @@ int ms_json_keys(lua_State *L, int index)
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------------ */
 
-/* Values and depth of a tree. Trees are never deeper than MS_JSON_DEPTH, so that this ends. */
-static uint32_t measure_tree(const json_t *json, size_t *nodes)
+/* Values, bytes of text and depth of a tree. Trees are never deeper than MS_JSON_DEPTH, so that this ends. */
+static uint32_t measure_tree(const json_t *json, size_t *nodes, size_t *bytes)
 {
     uint32_t deepest = 0;
     (*nodes)++;
+    *bytes += json_string_length(json);
     const char *key;
     json_t *inner;
     size_t index;
     if (json_is_object(json)) {
         json_object_foreach((json_t *)json, key, inner)
         {
-            uint32_t depth = measure_tree(inner, nodes);
+            uint32_t depth = measure_tree(inner, nodes, bytes);
             deepest = depth > deepest ? depth : deepest;
         }
     } else if (json_is_array(json)) {
         json_array_foreach(json, index, inner)
         {
-            uint32_t depth = measure_tree(inner, nodes);
+            uint32_t depth = measure_tree(inner, nodes, bytes);
             deepest = depth > deepest ? depth : deepest;
         }
     }
@@ -423,14 +423,14 @@ static json_t *to_json(lua_State *L, struct ms_json_scope *scope, int index, uin
 {
     json_t *json = NULL;
     int64_t number;
-    size_t size = 0, nodes = 0;
+    size_t size = 0, nodes = 0, bytes = 0;
     if (ms_value_is_null(L, index)) {
         json = json_null();
     } else if (ms_json_is(L, index)) {
         struct ms_json_value *value = touch(L, index);
-        uint32_t deeper = measure_tree(value->json, &nodes);
+        uint32_t deeper = measure_tree(value->json, &nodes, &bytes);
         if (depth + deeper > MS_JSON_DEPTH + 1) luaL_error(L, "nested deeper than %d", MS_JSON_DEPTH);
-        take(L, scope, nodes, 0);
+        take(L, scope, nodes, bytes);
         json = json_deep_copy(value->json);
     } else if (lua_type(L, index) == LUA_TTABLE) {
         return table_to_json(L, scope, index, depth);
@@ -466,9 +466,9 @@ void ms_json_write(lua_State *L, struct ms_json_scope *scope, int index, struct 
         ms_buf_add(out, value->doc->text.data, value->doc->text.size);
     } else {
         json_t *json = value ? touch(L, index)->json : hold(L, scope, to_json(L, scope, index, 1));
-        size_t nodes = 0;
-        (void)measure_tree(json, &nodes);
-        ms_sandbox_charge(L, nodes);
+        size_t nodes = 0, bytes = 0;
+        (void)measure_tree(json, &nodes, &bytes);
+        ms_sandbox_charge(L, nodes * NODE_WORK + bytes);
         (void)json_dump_callback(json, dump, out, JSON_COMPACT | JSON_ENCODE_ANY);
         if (!value) lua_pop(L, 1);
     }
