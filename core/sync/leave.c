@@ -11,7 +11,6 @@ int ms_engine_view(struct ms_engine *e, struct ms_table_state *table, struct ms_
         return 0;
     }
     if (!known) ms_view_add(&e->view, table, key, key_hash);
-    e->counters.outside++;
     return MS_LOCAL;
 }
 

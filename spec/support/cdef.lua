@@ -35,6 +35,7 @@ local THUNK = {
     int (*two)(void *context, const struct ms_bytes *a, const struct ms_bytes *b);
     int (*three)(void *context, const struct ms_bytes *a, const struct ms_bytes *b, const struct ms_bytes *c);
     int (*compute)(void *context, const struct ms_bytes *current, struct ms_bytes *value);
+    void (*entered)(void *context, const char *table, const struct ms_bytes *key);
     void *context;
 };]],
     [[struct spec_rules {
@@ -61,6 +62,7 @@ local THUNK = {
     "void spec_hand_free(struct spec_hand *hand);",
     "struct spec_hand *spec_hand_new(const struct ms_policy *policy, struct ms_rules *rules);",
     "struct spec_rules *spec_rules_new(const struct ms_policy *policy, uint32_t functions, uint64_t hash);",
+    "void spec_thunk_entered(void *thunk, const char *table, struct ms_bytes key);",
     "int spec_thunk_two(void *thunk, struct ms_bytes a, struct ms_bytes b);",
     "int spec_thunk_three(void *thunk, struct ms_bytes a, struct ms_bytes b, struct ms_bytes c);",
     "int spec_thunk_compute(void *thunk, struct ms_bytes current, struct ms_bytes *value);",

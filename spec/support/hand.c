@@ -25,7 +25,8 @@ static void io_nothing(struct ms_io *io) { (void)io; }
 static void io_trim(struct ms_io *io, uint64_t pin, uint64_t keep) { (void)io; (void)pin; (void)keep; }
 static void io_role(struct ms_io *io, int is, const char *reason) { (void)io; (void)is; (void)reason; }
 static void io_line(struct ms_io *io, int severity, const char *text) { (void)io; (void)severity; (void)text; }
-static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text) { (void)io; (void)from; (void)text; }
+static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras) { (void)io; (void)from; (void)text; (void)extras; }
+static uint64_t io_connect(struct ms_io *io, const char *address) { (void)io; (void)address; return 1; }
 
 static void io_event(struct ms_io *io, const struct ms_event *event)
 {
@@ -44,7 +45,7 @@ static void io_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush
 
 static const struct ms_io_ops ops = {
     .now = io_now, .real_time = io_now, .random = io_random, .wake_at = io_wake_at, .log_write = io_log_write, .log_sync = io_log_sync,
-    .log_reserve = io_nothing, .log_trim = io_trim, .snapshot_make = io_nothing, .archive = io_archive, .changed = io_nothing, .role = io_role,
+    .log_reserve = io_nothing, .log_trim = io_trim, .snapshot_make = io_nothing, .archive = io_archive, .connect = io_connect, .changed = io_nothing, .role = io_role,
     .log_line = io_line, .event = io_event, .ask_flush = io_ask_flush,
 };
 

@@ -7,8 +7,17 @@ struct spec_thunk {
     int (*two)(void *context, const struct ms_bytes *a, const struct ms_bytes *b);
     int (*three)(void *context, const struct ms_bytes *a, const struct ms_bytes *b, const struct ms_bytes *c);
     int (*compute)(void *context, const struct ms_bytes *current, struct ms_bytes *value);
+    void (*entered)(void *context, const char *table, const struct ms_bytes *key);
     void *context;
 };
+
+/* For ms_review_fn. */
+void spec_thunk_entered(void *thunk, const char *table, struct ms_bytes key);
+void spec_thunk_entered(void *thunk, const char *table, struct ms_bytes key)
+{
+    struct spec_thunk *t = thunk;
+    t->entered(t->context, table, &key);
+}
 
 /* For ms_walk_fn. */
 int spec_thunk_two(void *thunk, struct ms_bytes a, struct ms_bytes b);
