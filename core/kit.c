@@ -2,6 +2,7 @@
 #include "kit.h"
 
 #include "base/error.h"
+#include "lua/policy.h"
 #include "sync/policy.h"
 
 #define TEXT_OF(...) #__VA_ARGS__
@@ -16,11 +17,16 @@ const char *ms_kit_declarations(void)
 }
 
 /* The defaults of a real node, but for segments: the simulator keeps them in memory. */
+static void base_policy(struct ms_policy *policy)
+{
+    ms_policy_init(policy);
+    policy->log_segment_bytes = 256 << 10;
+}
+
 struct ms_sim *ms_kit_new(uint64_t seed, uint32_t nodes)
 {
     struct ms_policy policy;
-    ms_policy_init(&policy);
-    policy.log_segment_bytes = 256 << 10;
+    base_policy(&policy);
     return ms_sim_new(seed, &(struct ms_sim_options){.nodes = nodes, .named = true, .has_host = true, .policy = &policy});
 }
 
@@ -43,6 +49,34 @@ static struct ms_engine *running(struct ms_sim *sim, uint32_t node)
     struct ms_engine *engine = ms_sim_engine(sim, node);
     if (!engine) (void)ms_fail(MS_E_CLOSED, "n%u is down", node);
     return engine;
+}
+
+/* ---- policies -------------------------------------------------------------------------------------------------------------- */
+
+int ms_kit_policy(struct ms_sim *sim, uint32_t node, const char *path)
+{
+    struct ms_lua_clock clock = {.context = sim, .real_time_us = ms_sim_real_time};
+    struct ms_policy base;
+    struct ms_rules *rules = NULL;
+    base_policy(&base);
+    int rc = path ? ms_lua_load(path, &base, &clock, &rules) : 0;
+    if (!rc && rules) rc = ms_lua_selftest(rules);
+    if (!rc) rc = ms_sim_set_rules(sim, node, rules);
+    ms_rules_unref(rules);
+    return rc;
+}
+
+uint64_t ms_kit_incidents(struct ms_sim *sim, uint32_t node)
+{
+    struct ms_rules *rules = ms_sim_rules_of(sim, node);
+    return rules ? ms_lua_incidents(rules) : 0;
+}
+
+char *ms_kit_describe(struct ms_sim *sim, uint32_t node)
+{
+    struct ms_rules *rules = ms_sim_rules_of(sim, node);
+    char *json = NULL;
+    return rules && rules->ops->describe(rules, &json) == 0 ? json : NULL;
 }
 
 /* ---- tables -------------------------------------------------------------------------------------------------------------- */

@@ -56,6 +56,12 @@
     /* "down" "idle" "asking" "opening" "leader" "follower"; whether its leader counts it as in sync */ \
     X(const char *, ms_kit_role, (struct ms_sim *sim, uint32_t node)) \
     X(bool, ms_kit_in_sync, (struct ms_sim *sim, uint32_t node)) \
+    /* policies: a file in Lua (NULL: the built-in policy) for a node from now on, as its start or as a reload. incidents: calls of its \
+     * functions that failed. describe: JSON text, ms_free; NULL = the built-in policy. reviewing: entries are still about to leave */ \
+    X(int, ms_kit_policy, (struct ms_sim *sim, uint32_t node, const char *path)) \
+    X(uint64_t, ms_kit_incidents, (struct ms_sim *sim, uint32_t node)) \
+    X(char *, ms_kit_describe, (struct ms_sim *sim, uint32_t node)) \
+    X(bool, ms_sim_reviewing, (const struct ms_sim *sim, uint32_t node)) \
     /* tables: the number (or error) of the one with this name. type 0: what the node's policy says, else bytes */ \
     X(int, ms_kit_table, (struct ms_sim *sim, uint32_t node, const char *name, int type)) \
     X(int, ms_kit_type, (struct ms_sim *sim, uint32_t table)) \

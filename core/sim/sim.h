@@ -67,6 +67,9 @@ struct ms_sim_options {
     X(resumes) X(verdict_continue) X(verdict_empty) X(verdict_trimmed) X(verdict_ahead) X(verdict_diverged) X(verdict_other) \
     X(bootstraps) X(bootstraps_interrupted) X(bootstraps_resumed) X(bootstraps_interrupted_by_crash) X(archived) \
     X(marks_compared) X(full_compares) X(flushes) X(coalesced) X(host_confirms) \
+    /* extras: what only a deposed leader had (extras_own: decided by itself, leading again; extras_pending: starts that found some) */ \
+    X(extras_sent) X(extras_resent) X(extras_answered) X(extras_unresolved) X(extras_own) X(extras_pending) \
+    X(conflicts_theirs) X(conflicts_mine) X(conflicts_equal) \
     /* policies */ \
     X(decisions) X(outside) X(leaves) X(enters) X(reloads) X(reviews) X(flush_plans) X(policy_events) X(policy_incidents) \
     /* log and snapshots */ \
@@ -134,6 +137,7 @@ int ms_sim_table(struct ms_sim *sim, const char *name, int type, uint32_t *table
 /* The node's policy from now on (a reference is taken; NULL = the options'). While it is down: what it starts with. While it is up: a
  * reload, as the node's policy thread does it: the engine has it at once, entries that it leaves out leave in slices. */
 int ms_sim_set_rules(struct ms_sim *sim, uint32_t node, struct ms_rules *rules);
+struct ms_rules *ms_sim_rules_of(const struct ms_sim *sim, uint32_t node); /* borrowed; NULL = the options' numbers */
 bool ms_sim_reviewing(const struct ms_sim *sim, uint32_t node); /* entries are still about to leave */
 
 /* A policy made by chance; what it decides depends on the seed alone, but for calls that fail. One reference; NULL = MS_E_MEMORY. */

@@ -234,6 +234,11 @@ const struct ms_policy *ms_sim_node_policy(const struct ms_sim_node *node)
     return node->rules ? &node->rules->policy : &node->sim->policy;
 }
 
+struct ms_rules *ms_sim_rules_of(const struct ms_sim *sim, uint32_t node)
+{
+    return node < sim->options.nodes ? sim->nodes[node]->rules : NULL;
+}
+
 int ms_sim_view_set(struct ms_sim_node *node, struct ms_rules *rules)
 {
     struct ms_sim *sim = node->sim;

@@ -21,6 +21,75 @@ local ffi = require "ffi"
 
 local kit = {}
 
+-- ---- JSON: just enough for what the library answers ------------------------------------------------------------------------
+
+local json = {}
+do
+    local NULL, parse = {}, nil
+    local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
+
+    local function utf8(code)
+        if code < 0x80 then return string.char(code) end
+        if code < 0x800 then return string.char(0xc0 + math.floor(code / 64), 0x80 + code % 64) end
+        if code < 0x10000 then return string.char(0xe0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64) end
+        return string.char(0xf0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64, 0x80 + math.floor(code / 64) % 64,
+            0x80 + code % 64)
+    end
+
+    local function string_at(text, at)
+        local stop = at + 1
+        while true do
+            stop = text:find('["\\]', stop) or error "JSON: a string has no end"
+            if text:sub(stop, stop) == '"' then break end
+            stop = stop + 2
+        end
+        local raw = text:sub(at + 1, stop - 1)
+        raw = raw:gsub("\\u([dD][89aAbB]%x%x)\\u([dD][c-fC-F]%x%x)", function(high, low)
+            return utf8(0x10000 + (tonumber(high, 16) - 0xd800) * 1024 + tonumber(low, 16) - 0xdc00)
+        end)
+        raw = raw:gsub("\\u(%x%x%x%x)", function(hex) return utf8(tonumber(hex, 16)) end)
+        return raw:gsub("\\(.)", function(c) return ESCAPES[c] or c end), stop + 1
+    end
+
+    local function list_at(text, at, close, item)
+        local list, after = {}, text:match("^%s*" .. close .. "()", at)
+        while not after do
+            at = item(list, at)
+            local mark, next_at = text:match("^%s*(.)()", at)
+            if mark == "," then at = next_at else after = next_at end
+        end
+        return list, after
+    end
+
+    function parse(text, at)
+        at = text:match("^%s*()", at)
+        local c = text:sub(at, at)
+        if c == '"' then return string_at(text, at) end
+        if c == "[" then
+            return list_at(text, at + 1, "%]", function(list, from)
+                local value, after = parse(text, from)
+                list[#list + 1] = value
+                return after
+            end)
+        end
+        if c == "{" then
+            return list_at(text, at + 1, "}", function(object, from)
+                local key, after = string_at(text, text:match("^%s*()", from))
+                local value
+                value, after = parse(text, text:match("^%s*:()", after))
+                if value ~= NULL then object[key] = value end
+                return after
+            end)
+        end
+        local word, after = text:match("^([%w+.-]+)()", at)
+        if word == "true" or word == "false" then return word == "true", after end
+        if word == "null" then return NULL, after end
+        return tonumber(word) or error("JSON: " .. text:sub(at, at + 20)), after
+    end
+
+    function json.decode(text) return (parse(text, 1)) end
+end
+
 -- ---- the library -------------------------------------------------------------------------------------------------------
 
 ffi.cdef "const char *ms_kit_declarations(void);"
@@ -141,7 +210,30 @@ end
 local Kit = {}
 Kit.__index = Kit
 
--- options: nodes (2), seed (1), start = false leaves all nodes down.
+-- A policy's path. Text of a policy (it has more than one line, or a "return") goes through a file.
+local function with_policy_file(policy, use)
+    if not policy:find "\n" and not policy:find "^%s*return%f[%W]" then return use(policy) end
+    local reserved = os.tmpname()
+    local path = reserved .. "-policy.lua"
+    local file = assert(io.open(path, "wb"))
+    file:write(policy)
+    file:close()
+    local rc = use(path)
+    os.remove(path)
+    os.remove(reserved)
+    return rc
+end
+
+local function set_policy(self, policy, node, level)
+    local first, last = node or 0, node or self.nodes - 1
+    for index = first, last do
+        if policy then check(with_policy_file(policy, function(path) return C.ms_kit_policy(self.sim, index, path) end), level + 1)
+        else check(C.ms_kit_policy(self.sim, index, nil), level + 1) end
+    end
+    self.tables = {} -- types may be others
+end
+
+-- options: policy (a file's path, or its text; nil: the built-in one), nodes (2), seed (1), start = false leaves all nodes down.
 function kit.new(options)
     options = options or {}
     local nodes = options.nodes or 2
@@ -149,6 +241,7 @@ function kit.new(options)
     if sim == nil then error("metasync.kit: " .. ffi.string(C.ms_error_message()), 2) end
     local self = setmetatable({ sim = ffi.gc(sim, C.ms_sim_free), nodes = nodes, leader = 0, tables = {}, puts = {}, locals = {} }, Kit)
     self.began = tonumber(C.ms_sim_now(sim))
+    if options.policy then set_policy(self, options.policy, nil, 2) end
     if options.start == false then return self end
     self:lead(0)
     for node = 1, nodes - 1 do self:follow(node) end
@@ -230,6 +323,34 @@ function Kit:adopt(node) check(C.ms_sim_adopt(self.sim, node), 2) end
 function Kit:cut(a, b, how) check(C.ms_sim_cut(self.sim, a, b, CUTS[how or "refused"] or error("how to cut: refused or silent", 2)), 2) end
 function Kit:heal(a, b) check(C.ms_sim_heal(self.sim, a, b), 2) end
 
+-- ---- policies ----------------------------------------------------------------------------------------------------------
+
+-- Another policy for one node, or for all of them: at once; entries that it leaves out leave while time passes (:reviewed waits for it). It
+-- counts nothing beforehand and refuses nothing, as `metasyncctl policy reload --force`. An error leaves the policies as they are.
+function Kit:reload(policy, node) set_policy(self, policy, node, 2) end
+
+-- Waits until the leader has looked at all its entries after a reload.
+function Kit:reviewed(time)
+    self:await(function() return not C.ms_sim_reviewing(self.sim, self.leader) end, time or "60s", "the review has ended")
+end
+
+-- How many calls of the policy's functions have failed on a node, and what is known of them: a list of { name = "filter", incidents =,
+-- calls =, quarantined =, message =, file =, line = (of the last one) }.
+function Kit:incidents(node)
+    node = node or self.leader
+    local text = C.ms_kit_describe(self.sim, node)
+    if text == nil then return 0, {} end
+    local described = json.decode(ffi.string(text))
+    C.ms_free(text)
+    local list = {}
+    for _, fn in ipairs(described.functions or {}) do
+        local last = fn.last or {}
+        list[#list + 1] = { name = fn.name, table = fn.table, calls = fn.calls, incidents = fn.incidents, quarantined = fn.quarantined,
+            message = last.message, file = last.file, line = last.line }
+    end
+    return tonumber(C.ms_kit_incidents(self.sim, node)), list
+end
+
 -- ---- writing and reading -----------------------------------------------------------------------------------------------
 
 -- Makes a table known, with its value type ("bytes" or "int64"; default: what the policy says, else bytes). put does it too.
@@ -289,7 +410,8 @@ function Kit:flush(node) check(C.ms_sim_flush(self.sim, node or self.leader), 2)
 -- Waits until the lsn of a put has got as far as "memory", "os", "disk" or "replica".
 function Kit:reached(at, name, node)
     local number = LEVELS[name] or error("a level is memory, os, disk or replica", 2)
-    self:await(function() return check(C.ms_kit_reached(self.sim, node or self.leader, at, number), 4) == 1 end, "30s", "lsn " .. at .. " at " .. name)
+    self:await(function() return check(C.ms_kit_reached(self.sim, node or self.leader, at, number), 4) == 1 end, "30s",
+        "lsn " .. at .. " at " .. name)
 end
 
 local size = ffi.new "size_t[1]"
@@ -406,6 +528,20 @@ function Kit:expect_log_count(table_name, count)
     for _, change in ipairs(log) do found = found + (change.table == table_name and 1 or 0) end
     if found ~= count then
         error(("%d changes of %s are in the log instead of %d:\n%s"):format(found, table_name, count, list_text(log, table_name)), 2)
+    end
+end
+
+-- No call of the policy's functions has failed, on any node.
+function Kit:expect_no_incidents()
+    for node = 0, self.nodes - 1 do
+        local count, list = self:incidents(node)
+        for _, fn in ipairs(list) do
+            if fn.incidents > 0 then
+                error(("n%d: %d calls of %s failed; the last: %s (%s:%s)"):format(node, fn.incidents, fn.name, fn.message or "?", fn.file or "?",
+                    fn.line or "?"), 2)
+            end
+        end
+        if count > 0 then error(("n%d: %d calls of the policy failed"):format(node, count), 2) end
     end
 end
 
