@@ -248,12 +248,12 @@ static bool over(const struct ms_table_state *table, const struct ms_buffer_plan
     return ms_buffer_entries(table) > plan->hard_entries || ms_buffer_bytes(table) > plan->hard_bytes;
 }
 
-/* What came is stored, so what is logged here is about as much as came, and a slice. */
+/* What came is stored, so what is logged here is about as much as came, and a slice; a slice of a buffer that is to be emptied. */
 void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table)
 {
     const struct ms_buffer_plan *plan = &e->plans[table->id];
     int rc = 0;
-    while (rc >= 0 && over(table, plan)) {
+    for (bool again = over(table, plan); again; again = rc >= 0 && !plan->leaving && over(table, plan)) {
         uint32_t budget = INLINE_SLICE;
         rc = flush_table(e, table, &budget);
     }
