@@ -1,0 +1,32 @@
+#include <stdlib.h>
+
+#include "binding.h"
+
+bool bytes_get(JNIEnv *env, jbyteArray array, struct bytes *bytes)
+{
+    bytes->owned = NULL;
+    bytes->bytes = (struct ms_bytes){NULL, 0};
+    if (!array) return true;
+    size_t size = (size_t)(*env)->GetArrayLength(env, array);
+    char *room = bytes->room;
+    if (size >= sizeof bytes->room) room = bytes->owned = malloc(size + 1);
+    if (!room) return false;
+    (*env)->GetByteArrayRegion(env, array, 0, (jsize)size, (jbyte *)room);
+    room[size] = '\0';
+    bytes->bytes = (struct ms_bytes){room, size};
+    return true;
+}
+
+void bytes_done(struct bytes *bytes)
+{
+    free(bytes->owned);
+    bytes->owned = NULL;
+}
+
+jbyteArray bytes_new(JNIEnv *env, struct ms_bytes bytes)
+{
+    if (!bytes.data) return NULL;
+    jbyteArray array = (*env)->NewByteArray(env, (jsize)bytes.size);
+    if (array) (*env)->SetByteArrayRegion(env, array, 0, (jsize)bytes.size, bytes.data);
+    return array;
+}

@@ -1,0 +1,173 @@
+/* Native methods of tables: writing, reading, comparing. */
+#include <string.h>
+
+#include "binding.h"
+
+static struct ms_table *table_of(jlong handle)
+{
+    return (struct ms_table *)(uintptr_t)handle;
+}
+
+static struct ms_txn *txn_of(jlong handle)
+{
+    return (struct ms_txn *)(uintptr_t)handle;
+}
+
+/* A handle, or a negative code; the pointers of this platform are no negative numbers. */
+static jlong handle_of(int rc, void *pointer)
+{
+    return rc ? rc : (jlong)(uintptr_t)pointer;
+}
+
+NATIVE(jlong, tableOpen)(JNIEnv *env, jclass class, jlong node, jbyteArray name, jint type)
+{
+    (void)class;
+    struct bytes text;
+    struct ms_table *table = NULL;
+    if (!bytes_get(env, name, &text)) return MS_E_MEMORY;
+    int rc = ms_table_open(((struct binding *)(uintptr_t)node)->node, text.bytes.data, type, &table);
+    bytes_done(&text);
+    return handle_of(rc, table);
+}
+
+NATIVE(jlong, tableCount)(JNIEnv *env, jclass class, jlong table)
+{
+    (void)env, (void)class;
+    return (jlong)ms_table_count(table_of(table));
+}
+
+/* ---- one entry -------------------------------------------------------------------------------------------------------------------- */
+
+NATIVE(jint, put)(JNIEnv *env, jclass class, jlong table, jbyteArray key, jbyteArray value, jint flags)
+{
+    (void)class;
+    struct bytes k, v;
+    if (!bytes_get(env, key, &k)) return MS_E_MEMORY;
+    int rc = bytes_get(env, value, &v) ? 0 : MS_E_MEMORY;
+    if (!rc) rc = ms_put(table_of(table), k.bytes, v.bytes, flags, NULL);
+    bytes_done(&v);
+    bytes_done(&k);
+    return rc;
+}
+
+NATIVE(jint, putLong)(JNIEnv *env, jclass class, jlong table, jbyteArray key, jlong value, jint flags)
+{
+    (void)class;
+    struct bytes k;
+    uint8_t number[8];
+    if (!bytes_get(env, key, &k)) return MS_E_MEMORY;
+    int rc = ms_put(table_of(table), k.bytes, ms_int64_put(value, number), flags, NULL);
+    bytes_done(&k);
+    return rc;
+}
+
+NATIVE(jint, delete)(JNIEnv *env, jclass class, jlong table, jbyteArray key, jint flags)
+{
+    (void)class;
+    struct bytes k;
+    if (!bytes_get(env, key, &k)) return MS_E_MEMORY;
+    int rc = ms_delete(table_of(table), k.bytes, flags, NULL);
+    bytes_done(&k);
+    return rc;
+}
+
+/* ---- transactions: begin, the new value, commit, the host's own map, end -------------------------------------------------------- */
+
+NATIVE(jlong, begin)(JNIEnv *env, jclass class, jlong table, jbyteArray key, jint wait_ms)
+{
+    (void)class;
+    struct bytes k;
+    struct ms_txn *txn = NULL;
+    if (!bytes_get(env, key, &k)) return MS_E_MEMORY;
+    int rc = ms_begin(table_of(table), k.bytes, wait_ms, &txn);
+    bytes_done(&k);
+    return handle_of(rc, txn);
+}
+
+NATIVE(jint, commit)(JNIEnv *env, jclass class, jlong txn, jbyteArray value, jint flags)
+{
+    (void)class;
+    struct bytes v;
+    if (!bytes_get(env, value, &v)) return MS_E_MEMORY;
+    int rc = ms_commit(txn_of(txn), v.bytes, flags, NULL);
+    bytes_done(&v);
+    return rc;
+}
+
+NATIVE(void, end)(JNIEnv *env, jclass class, jlong txn)
+{
+    (void)env, (void)class;
+    ms_end(txn_of(txn));
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+
+enum { FIRST_TRY = 4096 };
+
+/* null: there is none (lastError is "" then), or it failed */
+NATIVE(jbyteArray, get)(JNIEnv *env, jclass class, jlong table, jbyteArray key)
+{
+    (void)class;
+    struct bytes k;
+    uint8_t room[FIRST_TRY];
+    size_t size = 0;
+    if (!bytes_get(env, key, &k)) return NULL;
+    jbyteArray result = NULL;
+    int rc = ms_get(table_of(table), k.bytes, room, sizeof room, &size);
+    if (rc == 0) {
+        result = bytes_new(env, (struct ms_bytes){room, size});
+    } else if (rc == MS_E_LIMIT) { /* larger: into an array of that size, which may be too small again if it grows meanwhile */
+        jbyteArray array = (*env)->NewByteArray(env, (jsize)size);
+        jbyte *bytes = array ? (*env)->GetByteArrayElements(env, array, NULL) : NULL;
+        if (bytes) {
+            size_t again = 0;
+            rc = ms_get(table_of(table), k.bytes, bytes, size, &again);
+            (*env)->ReleaseByteArrayElements(env, array, bytes, 0);
+            if (rc == 0 && again == size) result = array;
+        }
+    }
+    bytes_done(&k);
+    return result;
+}
+
+/* ---- comparing the host's copy with the log --------------------------------------------------------------------------------------- */
+
+NATIVE(jlong, compareBegin)(JNIEnv *env, jclass class, jlong table, jint version, jlong written_us)
+{
+    (void)env, (void)class;
+    struct ms_host_copy about = {.version = version, .written_us = (uint64_t)written_us};
+    struct ms_compare *compare = NULL;
+    int rc = ms_compare_begin(table_of(table), &about, &compare);
+    return handle_of(rc, compare);
+}
+
+NATIVE(jint, compareEntry)(JNIEnv *env, jclass class, jlong compare, jbyteArray key, jbyteArray value)
+{
+    (void)class;
+    struct bytes k, v;
+    if (!bytes_get(env, key, &k)) return MS_E_MEMORY;
+    int rc = bytes_get(env, value, &v) ? 0 : MS_E_MEMORY;
+    if (!rc) rc = ms_compare_entry((struct ms_compare *)(uintptr_t)compare, k.bytes, v.bytes);
+    bytes_done(&v);
+    bytes_done(&k);
+    return rc;
+}
+
+/* equal, different, kept host, kept log, other, outside, newer */
+NATIVE(jint, compareEnd)(JNIEnv *env, jclass class, jlong compare, jlongArray array)
+{
+    (void)class;
+    struct ms_compare_result r;
+    memset(&r, 0, sizeof r);
+    int rc = ms_compare_end((struct ms_compare *)(uintptr_t)compare, &r);
+    const jlong numbers[] = {(jlong)r.equal,  (jlong)r.different, (jlong)r.kept_host, (jlong)r.kept_log,
+                             (jlong)r.other, (jlong)r.outside,   r.newer};
+    (*env)->SetLongArrayRegion(env, array, 0, sizeof numbers / sizeof *numbers, numbers);
+    return rc;
+}
+
+NATIVE(void, compareAbandon)(JNIEnv *env, jclass class, jlong compare)
+{
+    (void)env, (void)class;
+    ms_compare_abandon((struct ms_compare *)(uintptr_t)compare);
+}

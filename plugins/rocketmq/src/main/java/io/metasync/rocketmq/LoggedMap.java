@@ -1,0 +1,89 @@
+package io.metasync.rocketmq;
+
+import java.util.concurrent.ConcurrentMap;
+import java.util.function.UnaryOperator;
+
+/**
+ * A map whose changes are logged before the broker sees them: the key is begun, the new value made and committed, then put into the
+ * broker's own map, then the key is ended. If the log refuses, the caller gets the library's message and the map is unchanged.
+ *
+ * <p>While this node does not lead, or metasync is off, a change goes to the broker's own map alone.
+ */
+final class LoggedMap<K, V> extends ObservedMap<K, V> {
+    /** How a key and a value of this map are named in metasync's table, and whether to. */
+    interface Leaf<K, V> {
+        byte[] key(K key);
+
+        /** A table that is open while this node leads; null: changes are not logged. */
+        MetaTable table();
+
+        byte[] value(V value);
+
+        /** A change was made, logged or not: the broker will count its version up soon. */
+        void changed();
+    }
+
+    private static final int PATIENCE_MS = 10_000;
+
+    private final Leaf<K, V> leaf;
+
+    LoggedMap(ConcurrentMap<K, V> own, Leaf<K, V> leaf) {
+        super(own);
+        this.leaf = leaf;
+    }
+
+    @Override
+    protected V update(K key, UnaryOperator<V> change) {
+        MetaTable table = leaf.table();
+        if (table == null) {
+            return local(key, change);
+        }
+        MetaTable.Transaction transaction;
+        try {
+            transaction = table.begin(leaf.key(key), PATIENCE_MS);
+        } catch (MetasyncException e) {
+            if (!isPassed(e)) {
+                throw e;
+            }
+            return local(key, change); /* the role was lost just now: as on a follower */
+        }
+        try {
+            V old = own().get(key);
+            V value = change.apply(old);
+            if (isKeep(value)) {
+                return old;
+            }
+            transaction.commit(value == null ? null : leaf.value(value));
+            set(key, value);
+            return old;
+        } finally {
+            transaction.close();
+            leaf.changed();
+        }
+    }
+
+    /** A local change of a node that does not lead is the broker's own affair, and is put right by the next comparison. */
+    private static boolean isPassed(MetasyncException e) {
+        return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
+    }
+
+    private V local(K key, UnaryOperator<V> change) {
+        Object[] before = new Object[1];
+        own().compute(key, (same, old) -> {
+            before[0] = old;
+            V value = change.apply(old);
+            return isKeep(value) ? old : value;
+        });
+        @SuppressWarnings("unchecked")
+        V old = (V) before[0];
+        return old;
+    }
+
+    private void set(K key, V value) {
+        if (value == null) {
+            own().remove(key);
+        } else {
+            own().put(key, value);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+package io.metasync.rocketmq;
+
+import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * One node of metasync inside this JVM. Every call goes through {@link #enter} and {@link #leave}, so that {@link #close} can wait for
+ * those that are under way and refuse those that come later: a handle is never used after its node is gone.
+ */
+final class MetaNode implements AutoCloseable {
+    static final int NOWAIT = 1;
+    static final int LOCAL = 1;
+    static final int TYPE_BYTES = 1;
+    static final int TYPE_INT64 = 2;
+    static final int ROLE_LEADER = 3;
+    static final int ROLE_FOLLOWER = 4;
+
+    private static final String[] ROLES = {"idle", "asking", "opening", "leader", "follower"};
+
+    private final long handle;
+    /* Entered is read after left: when they are equal then, nobody is inside. One adder could show zero while somebody is. */
+    private final LongAdder entered = new LongAdder();
+    private final LongAdder left = new LongAdder();
+    private volatile boolean closed;
+
+    private MetaNode(long handle) {
+        this.handle = handle;
+    }
+
+    /** What a node needs to open; null where there is none. */
+    static final class Config {
+        String dir;
+        String cluster;
+        String name;
+        String listen;
+        String secret;
+        String control;
+        String policyFile;
+    }
+
+    static MetaNode open(Config config, Native.Callbacks callbacks) {
+        byte[][] texts = {Bytes.utf8(config.dir), Bytes.utf8(config.cluster), Bytes.utf8(config.name), Bytes.utf8(config.listen),
+            Bytes.utf8(config.secret), Bytes.utf8(config.control), Bytes.utf8(config.policyFile)};
+        long handle = Native.open(texts, callbacks);
+        if (handle < 0) {
+            throw failure((int) handle);
+        }
+        return new MetaNode(handle);
+    }
+
+    /** The exception of this thread's last failed call. */
+    static MetasyncException failure(int code) {
+        String message = Bytes.text(Native.lastError());
+        return new MetasyncException(code, message.isEmpty() ? Bytes.text(Native.errorText(code)) : message);
+    }
+
+    void enter() {
+        entered.increment();
+        if (closed) {
+            left.increment();
+            throw new MetasyncException(MetasyncException.CLOSED, "the node is closed");
+        }
+    }
+
+    void leave() {
+        left.increment();
+    }
+
+    /** The code if it is no failure. */
+    static int check(int code) {
+        if (code < 0) {
+            throw failure(code);
+        }
+        return code;
+    }
+
+    /** Ends it once. Not from a callback. Calls that wait in the library return first. */
+    @Override
+    public synchronized void close() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        long patience = System.nanoTime() + 30_000_000_000L;
+        while (inside() && System.nanoTime() < patience) {
+            LockSupport.parkNanos(100_000);
+        }
+        if (!inside()) { /* else a call is stuck: better to leave the node open than to pull it away from under the call */
+            Native.close(handle);
+        }
+    }
+
+    private boolean inside() {
+        long gone = left.sum();
+        return gone != entered.sum();
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    int port() {
+        enter();
+        try {
+            return Native.port(handle);
+        } finally {
+            leave();
+        }
+    }
+
+    void lead(String[] peers, int timeoutMs) {
+        byte[][] addresses = new byte[peers.length][];
+        for (int i = 0; i < peers.length; i++) {
+            addresses[i] = Bytes.utf8(peers[i]);
+        }
+        enter();
+        try {
+            check(Native.lead(handle, addresses, timeoutMs));
+        } finally {
+            leave();
+        }
+    }
+
+    void follow(String address) {
+        enter();
+        try {
+            check(Native.follow(handle, Bytes.utf8(address)));
+        } finally {
+            leave();
+        }
+    }
+
+    void promote(boolean force, int timeoutMs) {
+        enter();
+        try {
+            check(Native.promote(handle, force, timeoutMs));
+        } finally {
+            leave();
+        }
+    }
+
+    Position position() {
+        long[] numbers = new long[Position.NUMBERS];
+        enter();
+        try {
+            Native.position(handle, numbers);
+        } finally {
+            leave();
+        }
+        return new Position(numbers);
+    }
+
+    /** The node's state as JSON text. */
+    String status() {
+        enter();
+        try {
+            byte[] json = Native.status(handle);
+            if (json == null) {
+                throw failure(-1);
+            }
+            return Bytes.text(json);
+        } finally {
+            leave();
+        }
+    }
+
+    void flush() {
+        enter();
+        try {
+            check(Native.flush(handle));
+        } finally {
+            leave();
+        }
+    }
+
+    /** Opens a table; null if this node follows and the log has not brought it yet. */
+    MetaTable table(String name, int type) {
+        enter();
+        try {
+            long table = Native.tableOpen(handle, Bytes.utf8(name), type);
+            if (table == MetasyncException.NOT_FOUND) {
+                return null;
+            }
+            if (table < 0) {
+                throw failure((int) table);
+            }
+            return new MetaTable(this, name, table);
+        } finally {
+            leave();
+        }
+    }
+
+    static String roleName(int role) {
+        return role >= 0 && role < ROLES.length ? ROLES[role] : "unknown";
+    }
+
+    /** struct ms_position. */
+    static final class Position {
+        static final int NUMBERS = 11;
+
+        final int role;
+        final long reign;
+        final long run;
+        final long head;
+        final long synced;
+        final long replicated;
+        final long applied;
+        final long hostApplied;
+        final long leaderHead;
+
+        Position(long[] numbers) {
+            role = (int) numbers[0];
+            reign = numbers[1];
+            run = numbers[2];
+            head = numbers[4];
+            synced = numbers[6];
+            replicated = numbers[7];
+            applied = numbers[8];
+            hostApplied = numbers[9];
+            leaderHead = numbers[10];
+        }
+    }
+}
