@@ -3,7 +3,7 @@
  * LuaJIT calls our hook every `interval` instructions. The clock is read there: the cheap wall clock first, and the thread's processor
  * time only when so much wall time went by that it could be over. The interval shrinks with the bytes that are in large blocks, because
  * what one instruction may cost (compare two strings, walk a crowded hash chain, skip an emptied table) is bounded by them: interval
- * times block size is about constant, some 2 ms in the worst case.
+ * times block size is about constant, some 2 ms in the worst case. Where no clock is looked at, short intervals cost more than they are.
  *
  * When the call is over, the hook is set to every instruction, so that nothing runs on, whoever caught the error. lua_sethook may be
  * called at any time, so that the allocator can do it too. */
@@ -23,6 +23,7 @@ enum {
     RESERVE = 64 << 10,        /* beyond the cap, to get out */
     BLOCK_MIN = 256 << 10,     /* the largest block is never less than this */
     LOOK_EVERY = 1000,         /* charged instructions between two looks at the clock */
+    CLOCKLESS = 64,            /* what an interval costs at least where no clock bounds it */
 };
 
 static void hook(lua_State *L, lua_Debug *unused);
@@ -196,7 +197,9 @@ static void hook(lua_State *L, lua_Debug *unused)
 {
     (void)unused;
     struct ms_sandbox *sandbox = ms_sandbox_of(L);
-    sandbox->used += (uint64_t)sandbox->interval;
+    int cost = sandbox->interval;
+    if (sandbox->limits.time_us == 0 && cost < CLOCKLESS) cost = CLOCKLESS;
+    sandbox->used += (uint64_t)cost;
     look(L, sandbox, true);
 }
 

@@ -66,6 +66,8 @@ static int safe_rawset(lua_State *L)
 
 /* ---- protected calls */
 
+enum { UNWINDING = 500 }; /* what an error costs, in instructions */
+
 /* After lua_pcall or lua_resume failed, with the error on top: goes on unwinding if the whole call is over. */
 static void after_error(lua_State *L, int rc, int depth)
 {
@@ -75,7 +77,7 @@ static void after_error(lua_State *L, int rc, int depth)
         sandbox->cause = MS_CAUSE_MEMORY;
         sandbox->spoiled = true;
     }
-    if (sandbox->cause != MS_CAUSE_NONE) (void)ms_sandbox_raise(L);
+    ms_sandbox_charge(L, UNWINDING); /* raises if it is over */
     if (rc == LUA_ERRERR) { /* LuaJIT leaves anything as its message */
         lua_pop(L, 1);
         lua_pushliteral(L, "error in error handling");

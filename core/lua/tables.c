@@ -1,6 +1,6 @@
-/* table: what moves elements is charged by their number and refuses read-only views (concat, insert: LuaJIT's, called after that; move
- * and remove are written in Lua, and bounded by that); sort is a heap sort of our own, since no comparison function, however odd, can make
- * it take more than n log n steps; maxn counts. Old names (getn, foreach, foreachi) go. */
+/* table: what changes a table refuses read-only views, since it would not ask their metatables. What moves elements is charged by their
+ * number, and then LuaJIT's (remove and move are Lua inside, and so charged anyway). sort is a heap sort of our own, since no comparison
+ * function, however odd, can make it take more than n log n steps; maxn counts. Old names (getn, foreach, foreachi) go. */
 #include "sandbox_inside.h"
 
 #include <lauxlib.h>
@@ -34,6 +34,20 @@ static int guard_insert(lua_State *L)
         if (moves >= 1) ms_sandbox_charge(L, 1 + (uint64_t)(moves < 1e15 ? moves : 1e15));
     }
     ms_sandbox_charge(L, 1);
+    return call_original(L);
+}
+
+static int guard_remove(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    ms_sandbox_writable(L, 1);
+    return call_original(L);
+}
+
+/* table.move(from, first, last, to, [into]) */
+static int guard_move(lua_State *L)
+{
+    ms_sandbox_writable(L, lua_isnoneornil(L, 5) ? 1 : 5);
     return call_original(L);
 }
 
@@ -130,6 +144,8 @@ void ms_sandbox_open_tables(lua_State *L)
     luaL_setfuncs(L, functions, 0);
     guard(L, "concat", guard_concat);
     guard(L, "insert", guard_insert);
+    guard(L, "remove", guard_remove);
+    guard(L, "move", guard_move);
     for (const char *const *name = gone; *name; name++) {
         lua_pushnil(L);
         lua_setfield(L, -2, *name);
