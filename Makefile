@@ -124,6 +124,7 @@ $(SPEC_C): $(BUILD)/%: $(BUILD)/%.o $(CORE_OBJ)
 spec-c: $(SPEC_C)
 
 -include plugins/standalone/standalone.mk
+-include plugins/rocketmq/rocketmq.mk
 -include bench/bench.mk
 -include $(wildcard spec/fuzz/*.mk)
 -include $(CORE_OBJ:.o=.d) $(FILES_OBJ:.o=.d) $(SPEC_OBJ:.o=.d) $(SPEC_C:=.d)
@@ -207,12 +208,16 @@ install: all ## install library, header, metasync.pc and binaries below PREFIX (
 	@install -m 644 core/metasync.h $(DESTDIR)$(PREFIX)/include/
 	@echo "$$PC_FILE" > $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc
 	@install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin/
+	@install -d $(DESTDIR)$(PREFIX)/share/metasync/policies $(DESTDIR)$(PREFIX)/share/metasync/lua/metasync
+	@install -m 644 lua/policies/*.lua $(DESTDIR)$(PREFIX)/share/metasync/policies/
+	@install -m 644 lua/metasync/*.lua $(DESTDIR)$(PREFIX)/share/metasync/lua/metasync/
 	@[ -n "$(DESTDIR)" ] || $(SUDO) ldconfig
 
 uninstall: ## remove what install put there
 	@rm -f $(DESTDIR)$(PREFIX)/lib/libmetasync.so $(DESTDIR)$(PREFIX)/lib/libmetasync.so.$(SOVERSION) \
 	    $(DESTDIR)$(PREFIX)/include/metasync.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc \
 	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(BINARIES)))
+	@rm -rf $(DESTDIR)$(PREFIX)/share/metasync
 
 .PHONY: clean help
 clean: ## remove build/
