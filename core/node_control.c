@@ -7,7 +7,6 @@
 #include "node.h"
 
 #include <jansson.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 
 #include "sync/render.h"
@@ -16,29 +15,11 @@ enum { LIST_LIMIT = 1000, TIMEOUT_MS = 30000 };
 
 /* ---- JSON to bytes --------------------------------------------------------------------------------------------------------------- */
 
-static int add_base64(struct ms_buf *out, const char *text, size_t size)
-{
-    size_t padding = size >= 2 ? (size_t)(text[size - 1] == '=') + (size_t)(text[size - 2] == '=') : 0;
-    size_t before = out->size;
-    if (size == 0) return 0;
-    uint8_t *room = size % 4 == 0 ? ms_buf_extend(out, size / 4 * 3) : NULL;
-    if (!room && out->failed) return MS_E_MEMORY;
-    if (!room || EVP_DecodeBlock(room, (const uint8_t *)text, (int)size) < 0) {
-        out->size = before;
-        return ms_fail(MS_E_FORMAT, "the base64 text of %zu characters is none", size);
-    }
-    out->size -= padding; /* it decodes padding as zeros */
-    return 0;
-}
-
 /* Appends the bytes that a JSON value stands for. */
 static int add_bytes(struct ms_buf *out, const json_t *value, const char *what)
 {
-    const json_t *base64 = json_object_get(value, "base64");
-    if (json_is_string(value)) ms_buf_add(out, json_string_value(value), json_string_length(value));
-    else if (json_is_string(base64)) return add_base64(out, json_string_value(base64), json_string_length(base64));
-    else return ms_fail(MS_E_INVALID, "the %s is neither a string nor {\"base64\":\"...\"}", what);
-    return 0;
+    int rc = ms_render_read_bytes(value, out);
+    return rc == MS_E_INVALID ? ms_fail(MS_E_INVALID, "the %s is neither a string nor {\"base64\":\"...\"}", what) : rc;
 }
 
 static int add_key(struct ms_buf *out, const json_t *key)

@@ -2,11 +2,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "drive/fs.h"
-#include "state/log.h"
+#include "state/datadir.h"
 #include "state/snapshot.h"
 #include "sync/render.h"
-
-enum { NAME_MAX_BYTES = 64 };
 
 struct dump {
     struct ms_fs *fs;
@@ -111,26 +109,6 @@ static int dump_log(struct dump *dump, const char *dir)
     return rc;
 }
 
-/* The live generation of a data directory; a generation itself names no other. */
-static int live_generation(struct dump *dump, const char *path, char live[MS_PATH_MAX])
-{
-    char current[MS_PATH_MAX];
-    struct ms_buf text;
-    ms_buf_init(&text);
-    int rc = ms_path(current, path, "current");
-    if (!rc) rc = ms_fs_read_file(dump->fs, current, NAME_MAX_BYTES, &text);
-    bool named = rc == 0;
-    ms_buf_add8(&text, 0);
-    if (named && text.failed) rc = MS_E_MEMORY;
-    if (named && !rc) {
-        text.data[strcspn((const char *)text.data, "\n")] = '\0';
-        rc = ms_path(live, path, (const char *)text.data);
-    }
-    if (!named && rc == MS_E_NOT_FOUND) rc = ms_path(live, path, ".");
-    ms_buf_close(&text);
-    return rc;
-}
-
 static int ignore(void *context, const char *name)
 {
     (void)context;
@@ -142,7 +120,7 @@ static int dump_path(struct dump *dump, const char *path)
 {
     char live[MS_PATH_MAX];
     if (dump->fs->ops->list(dump->fs, path, ignore, NULL) >= 0) { /* a directory */
-        int rc = live_generation(dump, path, live);
+        int rc = ms_datadir_live(dump->fs, path, live);
         return rc ? rc : dump_log(dump, live);
     }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

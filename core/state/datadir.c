@@ -167,6 +167,18 @@ static int generation_path(const struct ms_datadir *dir, uint64_t generation, ch
     return ms_path(path, dir->path, name);
 }
 
+int ms_datadir_live(struct ms_fs *fs, const char *path, char live[MS_PATH_MAX])
+{
+    struct ms_datadir dir = {.fs = fs};
+    uint64_t generation = 0;
+    int rc = ms_path(dir.path, path, "");
+    if (rc) return rc;
+    dir.path[strlen(dir.path) - 1] = '\0'; /* the slash */
+    rc = read_current(&dir, &generation);
+    if (rc == MS_E_NOT_FOUND) return ms_path(live, path, ".");
+    return rc ? rc : generation_path(&dir, generation, live);
+}
+
 static int any_name(void *context, const char *name)
 {
     (void)context;

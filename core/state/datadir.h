@@ -44,6 +44,10 @@ int ms_datadir_clean(struct ms_datadir *dir);
 /* Writes DIR/archive/name durably, never over an existing file (a number is added). `taken` gets the path. */
 int ms_datadir_archive(struct ms_datadir *dir, const char *name, struct ms_bytes text, char taken[MS_PATH_MAX]);
 
+/* The path of the live generation of a data directory that is in use or not; nothing is locked or changed. A directory without `current` is
+ * taken for a generation itself. */
+int ms_datadir_live(struct ms_fs *fs, const char *path, char live[MS_PATH_MAX]);
+
 /* ---- recovery ------------------------------------------------------------------------------------------------------- */
 
 struct ms_recovery {

@@ -27,6 +27,30 @@ json_t *ms_render_bytes(struct ms_bytes bytes)
     return text ? text : base64(bytes);
 }
 
+static int read_base64(struct ms_buf *out, const char *text, size_t size)
+{
+    size_t padding = size >= 2 ? (size_t)(text[size - 1] == '=') + (size_t)(text[size - 2] == '=') : 0;
+    size_t before = out->size;
+    if (size == 0) return 0;
+    uint8_t *room = size % 4 == 0 ? ms_buf_extend(out, size / 4 * 3) : NULL;
+    if (!room && out->failed) return MS_E_MEMORY;
+    if (!room || EVP_DecodeBlock(room, (const uint8_t *)text, (int)size) < 0) {
+        out->size = before;
+        return ms_fail(MS_E_FORMAT, "the base64 text of %zu characters is none", size);
+    }
+    out->size -= padding; /* it decodes padding as zeros */
+    return 0;
+}
+
+int ms_render_read_bytes(const json_t *json, struct ms_buf *out)
+{
+    const json_t *base64_text = json_object_get(json, "base64");
+    if (json_is_string(base64_text)) return read_base64(out, json_string_value(base64_text), json_string_length(base64_text));
+    if (!json_is_string(json)) return ms_fail(MS_E_INVALID, "neither a string nor {\"base64\":\"...\"}");
+    ms_buf_add(out, json_string_value(json), json_string_length(json));
+    return out->failed ? MS_E_MEMORY : 0;
+}
+
 json_t *ms_render_value(uint8_t type, struct ms_bytes value)
 {
     if (type == MS_TYPE_INT64 && value.data && value.size == 8) return json_integer((json_int_t)ms_load64(value.data));

@@ -11,6 +11,9 @@
 json_t *ms_render_bytes(struct ms_bytes bytes);
 json_t *ms_render_value(uint8_t type, struct ms_bytes value);
 
+/* The way back: appends the bytes that a JSON string or {"base64": "..."} stands for. MS_E_INVALID (neither of them), FORMAT, MEMORY. */
+int ms_render_read_bytes(const json_t *json, struct ms_buf *out);
+
 /* Appends the object's text and a newline, and drops the reference (also of NULL, which is MS_E_MEMORY). */
 int ms_render_line(struct ms_buf *text, json_t *object);
 
