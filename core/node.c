@@ -21,7 +21,7 @@ static int check_config(const struct ms_config *config, const struct ms_policy *
     return rc ? rc : ms_policy_check(policy);
 }
 
-static int init_node(struct ms_node *node, const struct ms_config *config)
+static int init_node(struct ms_node *node, const struct ms_config *config, const struct ms_policy *policy)
 {
     node->io.ops = &ms_node_io_ops;
     node->door = (struct ms_door){&node->engine, ms_node_enter, ms_node_leave, ms_node_leave_working};
@@ -36,6 +36,7 @@ static int init_node(struct ms_node *node, const struct ms_config *config)
     node->mutex_ready = rc == 0;
     if (!rc) rc = ms_cond_init(&node->changed);
     node->changed_ready = node->mutex_ready && rc == 0;
+    if (!rc) rc = ms_node_policy_init(node, policy, config->policy_file, &node->policy);
     if (!rc) rc = ms_host_init(node, config->host);
     return rc;
 }
@@ -50,6 +51,7 @@ static int init_engine(struct ms_node *node, const struct ms_config *config)
         .name = name,
         .node_id = node->disk.dir.node_id,
         .policy = &node->policy,
+        .rules = node->rules.now.rules,
         .has_host = node->host.host.apply != NULL,
         .recovered = node->disk.recovered,
         .log_first = ms_disk_first(&node->disk),
@@ -108,7 +110,8 @@ static int open_links(struct ms_node *node, const struct ms_config *config)
 
 static int start_threads(struct ms_node *node, const struct ms_config *config)
 {
-    int rc = ms_disk_start(&node->disk, &node->door, &node->loop);
+    int rc = ms_node_policy_start(node);
+    if (!rc) rc = ms_disk_start(&node->disk, &node->door, &node->loop);
     if (!rc) rc = ms_host_start(node);
     if (!rc) rc = ms_loop_start(&node->loop);
     if (!rc && config->control) rc = ms_control_start(config->control, ms_node_control, node, &node->control);
@@ -118,6 +121,7 @@ static int start_threads(struct ms_node *node, const struct ms_config *config)
 static void tear_down(struct ms_node *node)
 {
     ms_control_stop(node->control);
+    ms_node_policy_stop(node);
     if (node->loop_ready) ms_loop_stop(&node->loop);
     ms_host_stop(node);
     ms_disk_stop(&node->disk);
@@ -125,6 +129,7 @@ static void tear_down(struct ms_node *node)
     ms_net_drop(&node->net);
     ms_net_drop(&node->net_run);
     if (node->engine_ready) ms_engine_close(&node->engine);
+    ms_node_policy_close(node);
     if (node->loop_ready) ms_loop_close(&node->loop);
     ms_host_close(node);
     ms_disk_close(&node->disk);
@@ -145,8 +150,7 @@ int ms_open(const struct ms_config *config, struct ms_node **result)
     if (rc) return rc;
     struct ms_node *node = ms_alloc_zero(sizeof *node);
     if (!node) return MS_E_MEMORY;
-    node->policy = policy;
-    rc = init_node(node, config);
+    rc = init_node(node, config, &policy);
     if (!rc) rc = open_store(node, config);
     if (!rc) rc = open_links(node, config);
     if (!rc) rc = start_threads(node, config);
@@ -215,6 +219,7 @@ void ms_close(struct ms_node *node)
     ms_node_unlock(node);
     ms_control_stop(node->control); /* its handlers wait for calls that have been ended */
     node->control = NULL;
+    ms_node_policy_stop(node);
     ms_node_lock(node);
     end_calls(node);
     flush_all(node);

@@ -21,6 +21,7 @@
 #include "drive/control.h"
 #include "drive/disk.h"
 #include "drive/tcp.h"
+#include "node_policy.h"
 
 enum {
     MS_NODE_LEVELS = MS_LEVEL_REPLICA + 1,
@@ -62,6 +63,7 @@ struct ms_host_queue {
     struct ms_list items;      /* struct host_item */
     uint64_t bytes, bytes_max; /* of the blocks in items */
     uint32_t lines, lines_lost;
+    uint32_t entered;          /* items of that kind: whoever adds them waits for some of them to be told */
     bool full_wanted;          /* FULL batches before anything else */
     uint64_t version;          /* moves when what is queued must not be applied any more */
     uint64_t retry_at, pause_us;
@@ -84,7 +86,8 @@ struct ms_node {
 
     struct ms_engine engine;
     struct ms_store store;
-    struct ms_policy policy;
+    struct ms_policy policy;   /* as at the start; what a reload changed is in engine.policy */
+    struct ms_node_policy rules;
     char dir[MS_PATH_MAX], listen[MS_ADDRESS_MAX];
     bool engine_ready, store_ready, loop_ready, has_secret;
     uint16_t port;
@@ -206,6 +209,10 @@ void ms_host_applied(struct ms_node *node, struct ms_block *block);
 void ms_host_replaced(struct ms_node *node);
 void ms_host_role(struct ms_node *node, int role, const char *reason);
 void ms_host_line(struct ms_node *node, int severity, const char *line);
+bool ms_host_entered(struct ms_node *node, const char *table, struct ms_bytes key); /* false: memory; key.data may be NULL */
+void ms_host_policy(struct ms_node *node, const struct ms_policy *policy); /* numbers that a reload changed */
+
+enum { MS_HOST_ENTERED_MAX = 1000 }; /* more than that wait to be told: whoever adds them waits too */
 
 /* ---- node_policy.c: [lock] word for the policy thread */
 

@@ -365,17 +365,51 @@ static int run_position(struct ms_node *node, const json_t *request, json_t *rep
     return rc;
 }
 
+/* Takes a text of the library: its fields become the reply's. */
+static int merge_text(char *text, json_t *reply)
+{
+    json_t *fields = text ? json_loads(text, 0, NULL) : NULL;
+    int rc = fields && json_object_update(reply, fields) == 0 ? 0 : ms_fail(MS_E_MEMORY, "out of memory for the reply");
+    json_decref(fields);
+    ms_free(text);
+    return rc;
+}
+
 static int run_status(struct ms_node *node, const json_t *request, json_t *reply)
 {
     char *text = NULL;
     (void)request;
     int rc = ms_status(node, &text);
-    if (rc) return rc;
-    json_t *fields = json_loads(text, 0, NULL);
-    if (!fields || json_object_update(reply, fields)) rc = MS_E_MEMORY;
-    json_decref(fields);
+    return rc ? rc : merge_text(text, reply);
+}
+
+/* ---- the policy: reports as in node_policy_report.c, whose text is merged into the reply ------------------------------------------------------ */
+
+static int run_policy_show(struct ms_node *node, const json_t *request, json_t *reply)
+{
+    char *text = NULL;
+    (void)request;
+    int rc = ms_policy_show(node, &text);
+    return rc ? rc : merge_text(text, reply);
+}
+
+/* The node reads the file: "path" is as it sees it. */
+static int run_policy_reload(struct ms_node *node, const json_t *request, json_t *reply)
+{
+    char *text = NULL;
+    const char *path = json_string_value(json_object_get(request, "path"));
+    int rc = ms_policy_reload(node, path, json_is_true(json_object_get(request, "force")) ? MS_POLICY_FORCE : 0, &text);
+    if (!rc) return merge_text(text, reply);
     ms_free(text);
     return rc;
+}
+
+static int run_policy_rollback(struct ms_node *node, const json_t *request, json_t *reply)
+{
+    char *text = NULL;
+    (void)request;
+    int rc = ms_policy_rollback(node, &text);
+    return rc ? rc : merge_text(text, reply);
 }
 
 /* ---- dispatch -------------------------------------------------------------------------------------------------------------------------------- */
@@ -387,6 +421,7 @@ static const struct command {
     {"status", run_status}, {"position", run_position}, {"ls", run_ls}, {"get", run_get}, {"put", run_put}, {"delete", run_delete},
     {"put-batch", run_batch}, {"flush", run_flush}, {"snapshot", run_snapshot}, {"lead", run_lead}, {"follow", run_follow},
     {"promote", run_promote}, {"adopt", run_adopt}, {"wait", run_wait}, {"applied", run_applied},
+    {"policy_show", run_policy_show}, {"policy_reload", run_policy_reload}, {"policy_rollback", run_policy_rollback},
 };
 
 void ms_control_extend(struct ms_node *node, ms_control_fn fn, void *context)

@@ -13,12 +13,13 @@
 
 enum { PART_BYTES = 256 << 10, HOLD_BYTES = 32 << 10, LINES_MAX = 1000, PAUSE_MIN_US = 100000, PAUSE_MAX_US = 10000000 };
 
-enum host_kind { HOST_BLOCK, HOST_ROLE, HOST_LINE };
+enum host_kind { HOST_BLOCK, HOST_ROLE, HOST_LINE, HOST_ENTERED };
 
 struct host_item {
     struct ms_list node;
     int kind, number; /* the role, or the severity */
     struct ms_block *block;
+    struct ms_bytes key; /* of what has entered the view; behind the text. data == NULL: of some key or other */
     char text[];
 };
 
@@ -38,17 +39,32 @@ static void free_item(struct host_item *item)
     ms_release(item);
 }
 
-static bool push(struct ms_host_queue *host, int kind, int number, struct ms_block *block, const char *text)
+static struct host_item *new_item(int kind, const char *text, struct ms_bytes key)
 {
     size_t size = strlen(text) + 1;
-    struct host_item *item = ms_alloc(sizeof *item + size);
-    if (!item) return false;
-    item->kind = kind;
-    item->number = number;
-    item->block = block ? ms_block_ref(block) : NULL;
+    struct host_item *item = ms_alloc(sizeof *item + size + key.size);
+    if (!item) return NULL;
+    *item = (struct host_item){.kind = kind};
     memcpy(item->text, text, size);
+    if (!key.data) return item;
+    if (key.size) memcpy(item->text + size, key.data, key.size);
+    item->key = ms_bytes(item->text + size, key.size);
+    return item;
+}
+
+static void push_item(struct ms_host_queue *host, struct host_item *item)
+{
     ms_list_add_tail(&host->items, &item->node);
     (void)pthread_cond_signal(&host->cond);
+}
+
+static bool push(struct ms_host_queue *host, int kind, int number, struct ms_block *block, const char *text)
+{
+    struct host_item *item = new_item(kind, text, ms_bytes(NULL, 0));
+    if (!item) return false;
+    item->number = number;
+    item->block = block ? ms_block_ref(block) : NULL;
+    push_item(host, item);
     return true;
 }
 
@@ -110,6 +126,17 @@ void ms_host_line(struct ms_node *node, int severity, const char *line)
     if (!host->active || !host->host.log) return;
     if (host->lines >= LINES_MAX || !push(host, HOST_LINE, severity, NULL, line)) host->lines_lost++;
     else host->lines++;
+}
+
+bool ms_host_entered(struct ms_node *node, const char *table, struct ms_bytes key)
+{
+    struct ms_host_queue *host = &node->host;
+    if (!host->active || !host->host.entered) return true;
+    struct host_item *item = new_item(HOST_ENTERED, table, key);
+    if (!item) return false;
+    push_item(host, item);
+    host->entered++;
+    return true;
 }
 
 /* ---- calling the host: host thread, without the lock ----------------------------------------------------------------------------- */
@@ -231,7 +258,7 @@ static void forget_copies(struct ms_host_queue *host)
 
 static void plan_audit(struct ms_node *node)
 {
-    uint32_t every = node->policy.audit_every_ms;
+    uint32_t every = node->engine.policy.audit_every_ms;
     node->host.audit_at = every && node->host.host.apply ? ms_clock_now() + (uint64_t)every * 1000 : MS_FOREVER;
 }
 
@@ -355,9 +382,11 @@ static void tell(struct ms_node *node, const struct host_item *item)
         lost = node->host.lines_lost;
         node->host.lines_lost = 0;
     }
+    if (item->kind == HOST_ENTERED && node->host.entered-- == MS_HOST_ENTERED_MAX) ms_node_policy_wake(node);
     ms_node_unlock(node);
     if (item->kind == HOST_ROLE) host->role(host->context, item->number, item->text);
     if (item->kind == HOST_LINE) host->log(host->context, item->number, item->text);
+    if (item->kind == HOST_ENTERED) host->entered(host->context, item->text, item->key);
     (void)snprintf(text, sizeof text, "%u lines were lost before this one", lost);
     if (lost) host->log(host->context, MS_LOG_WARN, text);
     ms_node_lock(node);
@@ -417,8 +446,17 @@ int ms_host_init(struct ms_node *node, const struct ms_host *host)
     queue->full_wanted = host->apply != NULL;
     int rc = ms_cond_init(&queue->cond);
     queue->ready = rc == 0;
-    queue->active = queue->ready && (host->apply || host->role || host->log);
+    queue->active = queue->ready && (host->apply || host->role || host->log || host->entered || host->resolved);
     return rc;
+}
+
+void ms_host_policy(struct ms_node *node, const struct ms_policy *policy)
+{
+    if (!node->host.active) return;
+    uint64_t every = policy->audit_every_ms, due = every ? ms_clock_now() + every * 1000 : MS_FOREVER;
+    node->host.bytes_max = policy->host_queue_bytes;
+    if (!every || due < node->host.audit_at) node->host.audit_at = node->host.host.apply ? due : MS_FOREVER;
+    (void)pthread_cond_signal(&node->host.cond);
 }
 
 int ms_host_start(struct ms_node *node)

@@ -1,7 +1,6 @@
 /* Tables, reading, positions and status: any role, any thread, nothing here waits for more than the lock. */
-#include "node.h"
+#include "node_report.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -187,8 +186,9 @@ int ms_status(struct ms_node *node, char **json)
     ms_node_unlock(node);
     *json = NULL;
     if (rc) return rc;
-    json_t *status = json_loads(engine, 0, NULL), *mine = own_status(node, &own);
-    if (status && mine && json_object_update(status, mine) == 0) *json = json_dumps(status, JSON_COMPACT);
+    json_t *status = json_loads(engine, 0, NULL), *mine = own_status(node, &own), *policy = ms_policy_status(node);
+    bool whole = json_object_set_new(status, "policy", policy) == 0; /* NULL fails, and what is given is taken in any case */
+    if (whole && mine && json_object_update(status, mine) == 0) *json = json_dumps(status, JSON_COMPACT);
     json_decref(status);
     json_decref(mine);
     ms_free(engine);

@@ -149,9 +149,16 @@ static void take_policy(struct ms_disk *disk, const struct ms_disk_config *confi
     (void)snprintf(disk->cluster, sizeof disk->cluster, "%s", config->cluster);
     disk->log_config = (struct ms_log_config){policy->log_segment_bytes, policy->log_max_bytes};
     disk->largest = ms_policy_largest_group(policy);
-    disk->keep = policy->snapshot_keep;
+    atomic_store(&disk->keep, policy->snapshot_keep);
+    atomic_store(&disk->log_max, policy->log_max_bytes);
     disk->group_bytes = policy->group_bytes;
     disk->window_bytes = policy->window_bytes;
+}
+
+void ms_disk_policy(struct ms_disk *disk, const struct ms_policy *policy)
+{
+    atomic_store(&disk->keep, policy->snapshot_keep);
+    atomic_store(&disk->log_max, policy->log_max_bytes); /* the worker takes it up when more room is wanted */
 }
 
 int ms_disk_fill(struct ms_disk *disk, struct ms_log *log)

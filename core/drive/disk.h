@@ -72,7 +72,9 @@ struct ms_disk {
     int recovered;      /* 0, or why there is no log */
     char cluster[64];
     uint64_t largest;   /* group that the policy allows */
-    uint32_t keep, group_bytes, window_bytes;
+    uint32_t group_bytes, window_bytes;
+    _Atomic uint32_t keep;      /* snapshots */
+    _Atomic uint64_t log_max;   /* bound of the log from now on; log_config has that of the start */
     bool open;
 
     struct ms_disk_ops queue; /* [lock] */
@@ -177,6 +179,9 @@ void ms_disk_stage_abort(struct ms_disk *disk);
 void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text);
 void ms_disk_forget(struct ms_disk *disk, uint64_t link); /* the link is gone: close what is open for it */
 void ms_disk_discard(struct ms_disk *disk, struct ms_store *old); /* takes it: freeing a million entries is a slow job too */
+
+/* A policy that was reloaded: how many snapshots are kept, and how large the log may become (never less than before). */
+void ms_disk_policy(struct ms_disk *disk, const struct ms_policy *policy);
 
 /* ---- the worker ----------------------------------------------------------------------------------------------------------- */
 

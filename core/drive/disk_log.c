@@ -52,13 +52,14 @@ static void reserve(struct ms_disk *disk)
         report_room(disk, ms_fail(MS_E_LOG_FAILED, "there is no log"));
         return;
     }
+    ms_log_limit(disk->log, atomic_load(&disk->log_max));
     if (ms_log_prepare_begin(disk->log, disk->largest, &disk->room.prepare, &full)) {
         disk->room.active = true;
         ms_bulk_queue(&disk->bulk, &disk->room.job);
         return;
     }
     report_room(disk, full ? ms_fail(MS_E_NO_SPACE, "the log is at its bound of %llu bytes",
-                                     (unsigned long long)disk->log_config.max_bytes) : 0);
+                                     (unsigned long long)atomic_load(&disk->log_max)) : 0);
 }
 
 static int prepare_run(struct ms_bulk_job *job)
@@ -191,7 +192,7 @@ static int trim_run(struct ms_bulk_job *job)
     struct ms_disk *disk = ms_list_entry(job, struct ms_disk, trim.job);
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
     uint32_t count = 0;
-    uint32_t keep_snapshots = disk->trim.keep == MS_TRIM_URGENT ? 1 : disk->keep;
+    uint32_t keep_snapshots = disk->trim.keep == MS_TRIM_URGENT ? 1 : atomic_load(&disk->keep);
     int rc = disk->trim.pin ? ms_snapshot_prune(disk->fs, disk->dir.live, keep_snapshots, disk->trim.pin) : 0;
     if (!rc) rc = ms_snapshot_list(disk->fs, disk->dir.live, names, &count);
     uint64_t oldest = count ? names[count - 1].end : 0;

@@ -113,6 +113,7 @@ static int make_sandbox(struct ms_lua_rules *lua, struct ms_sandbox_limits limit
     struct ms_lua_job job = {lua, problems, 0};
     rc = offer_texts(lua->sandbox);
     if (!rc) rc = ms_sandbox_protect(lua->sandbox, fn, &job, NULL);
+    if (rc == MS_E_LIMIT) rc = ms_fail_wrap(rc, "%s", lua->file); /* fuel does not say where it ended */
     if (job.rc) rc = job.rc;
     ms_json_end(&lua->scope);
     if (!rc) return 0;

@@ -235,6 +235,11 @@ static bool has_spare(const struct ms_log *log)
     return log->active < log->segments.count && log->segments.list[log->segments.count - 1].used == 0;
 }
 
+void ms_log_limit(struct ms_log *log, uint64_t max_bytes)
+{
+    log->config.max_bytes = max_bytes;
+}
+
 bool ms_log_prepare_begin(struct ms_log *log, uint64_t largest, struct ms_prepare_job *job, bool *full)
 {
     *full = false;

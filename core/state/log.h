@@ -84,6 +84,8 @@ struct ms_prepare_job {
     char why[MS_LOG_WHY]; /* the message of rc: run and end are on different threads */
 };
 
+void ms_log_limit(struct ms_log *log, uint64_t max_bytes); /* max_bytes from now on */
+
 /* true and a job if a spare segment is wanted: none is prepared, or room for `largest` bytes is missing. false also when
  * max_bytes forbids it (*full says so) and while a job is under way. */
 bool ms_log_prepare_begin(struct ms_log *log, uint64_t largest, struct ms_prepare_job *job, bool *full);

@@ -14,6 +14,17 @@ json_t *ctl_request(const char *command)
     return json_pack("{s:s}", "command", command);
 }
 
+json_t *ctl_path(const char *path)
+{
+    char *whole = realpath(path, NULL), joined[2 * CTL_PATH_MAX] = "", *here = NULL;
+    if (!whole && path[0] != '/') here = realpath(".", NULL);
+    if (here) (void)snprintf(joined, sizeof joined, "%s/%s", here, path);
+    json_t *text = json_string(whole ? whole : joined[0] ? joined : path);
+    free(whole);
+    free(here);
+    return text;
+}
+
 const char *ctl_code_name(int code)
 {
     switch (code) {

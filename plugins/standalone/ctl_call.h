@@ -25,6 +25,9 @@ int ctl_call(const struct ctl_options *options, json_t *request, enum ctl_kind k
  * unless reply is NULL. */
 int ctl_run(const struct ctl_options *options, json_t *request, enum ctl_kind kind, json_t **reply);
 
+/* A path as the node, which has its own working directory, has to see it. */
+json_t *ctl_path(const char *path);
+
 /* The exit status for a code's name ("MS_E_NOT_FOUND"). */
 int ctl_exit_of(const char *code);
 

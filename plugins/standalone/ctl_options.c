@@ -16,6 +16,7 @@ static const struct known {
     {"type", CTL_TYPE, true},   {"prefix", CTL_PREFIX, true},    {"limit", CTL_LIMIT, true},
     {"batch", CTL_BATCH, true}, {"force", CTL_FORCE, false},     {"peer", CTL_PEER, true},
     {"from", CTL_FROM, true},   {"cluster", CTL_CLUSTER, true},  {"secret-file", CTL_SECRET, true},
+    {"log", CTL_LOG_DIR, true}, {"against", CTL_AGAINST, true},
 };
 
 int ctl_usage(const char *format, ...)
@@ -62,6 +63,8 @@ static int take(const struct known *option, const char *value, struct ctl_option
     case CTL_BATCH: o->batch = value; return CTL_OK;
     case CTL_CLUSTER: o->cluster = value; return CTL_OK;
     case CTL_SECRET: o->secret_file = value; return CTL_OK;
+    case CTL_LOG_DIR: o->log_dir = value; return CTL_OK;
+    case CTL_AGAINST: o->against = value; return CTL_OK;
     case CTL_LIMIT: return take_number(option->name, value, INT64_MAX, &o->limit);
     case CTL_FROM: return take_number(option->name, value, INT64_MAX, &o->from);
     case CTL_TIMEOUT:

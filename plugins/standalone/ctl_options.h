@@ -35,6 +35,8 @@ enum ctl_option {
     CTL_FROM = 4096,
     CTL_CLUSTER = 8192,
     CTL_SECRET = 16384,
+    CTL_LOG_DIR = 32768,
+    CTL_AGAINST = 65536,
     CTL_EVERYWHERE = CTL_DATA | CTL_CONTROL | CTL_JSON | CTL_HELP | CTL_VERSION | CTL_TIMEOUT,
 };
 
@@ -44,7 +46,7 @@ struct ctl_options {
     const char *args[CTL_ARGS_MAX];
     size_t count;
     char control[CTL_PATH_MAX]; /* "" = not said which node */
-    const char *data, *type, *prefix, *batch, *cluster, *secret_file;
+    const char *data, *type, *prefix, *batch, *cluster, *secret_file, *log_dir, *against;
     const char *peers[CTL_PEERS_MAX];
     size_t peer_count;
     uint64_t limit, from;

@@ -10,6 +10,12 @@
 #include "rocketmq/files.h"
 #include "rocketmq/import.h"
 
+/* The numbers of a policy file may change at any time: then nobody says here which tables are buffered. */
+static const struct ms_policy *policy_of(const struct files *files)
+{
+    return files->options->policy_file ? NULL : &files->options->policy;
+}
+
 enum { IMPORT_WAIT_MS = 30000, IMPORT_LIST_MAX = 100 };
 
 int files_import(struct files *files, const char *dir, bool force, char **report)
@@ -23,7 +29,7 @@ int files_import(struct files *files, const char *dir, bool force, char **report
     if (rc) return rc;
     if (position.role != MS_ROLE_LEADER) return ms_fail(MS_E_NOT_LEADER, "only a leader imports; a follower gets what its leader has");
     pthread_mutex_lock(&files->mutex);
-    ms_rocketmq_node_init(&tables, files->node, &files->options->policy);
+    ms_rocketmq_node_init(&tables, files->node, policy_of(files));
     rc = ms_rocketmq_import(&tables.tables, ms_fs_posix(), dir, &options, &result);
     pthread_mutex_unlock(&files->mutex);
     if (!rc) rc = ms_rocketmq_report_json(&result, report);
@@ -61,7 +67,7 @@ int files_export(struct files *files, const char *dir, char **report)
     struct ms_rocketmq_export_report result = {0};
     *report = NULL;
     pthread_mutex_lock(&files->mutex);
-    ms_rocketmq_node_init(&tables, files->node, &files->options->policy);
+    ms_rocketmq_node_init(&tables, files->node, policy_of(files));
     int rc = ms_rocketmq_export(&tables.tables, ms_fs_posix_shared(), dir, &result); /* a broker of another user reads them */
     pthread_mutex_unlock(&files->mutex);
     if (rc) return rc;

@@ -6,11 +6,14 @@
 
 #include "options.h"
 
+struct entered;
+
 struct files {
     struct ms_node *node;
     const struct options *options;
     pthread_mutex_t mutex; /* one import or export at a time: control threads and the main thread */
     uint64_t exported;     /* position of the last export of options->export */
+    struct entered *entered; /* what a reload of the policy wants imported again */
 };
 
 /* Before a node that has no history yet leads for an import: whether the files can be read. Otherwise it would open an epoch, be left

@@ -10,6 +10,7 @@
 #include "ctl_call.h"
 #include "ctl_help.h"
 #include "ctl_log.h"
+#include "ctl_policy.h"
 #include "ctl_print.h"
 #include "ctl_status.h"
 
@@ -199,16 +200,6 @@ static int run_wait(const struct ctl_options *o)
 
 /* ---- files ------------------------------------------------------------------------------------------------------------- */
 
-/* The node has its own working directory. */
-static json_t *dir_request(const char *command, const char *dir)
-{
-    json_t *request = ctl_request(command);
-    char *whole = realpath(dir, NULL), joined[2 * CTL_PATH_MAX] = "", here[CTL_PATH_MAX];
-    if (!whole && dir[0] != '/' && realpath(".", here)) (void)snprintf(joined, sizeof joined, "%s/%s", here, dir);
-    json_object_set_new(request, "dir", json_string(whole ? whole : joined[0] ? joined : dir));
-    free(whole);
-    return request;
-}
 
 static void print_files(const json_t *files, bool import)
 {
@@ -256,7 +247,8 @@ static void print_skipped(const json_t *skipped)
 static int run_files(const struct ctl_options *o)
 {
     bool import = strcmp(o->command, "import") == 0;
-    json_t *request = dir_request(o->command, o->args[0]), *reply = NULL;
+    json_t *request = ctl_request(o->command), *reply = NULL;
+    json_object_set_new(request, "dir", ctl_path(o->args[0]));
     if (ctl_given(o, CTL_FORCE)) json_object_set_new(request, "force", json_true());
     int rc = ctl_run(o, request, CTL_LONG, &reply);
     if (!rc && human(o)) {
@@ -337,6 +329,7 @@ static const struct command {
     {"promote", 0, 0, CTL_FORCE, run_promote},
     {"adopt", 0, 0, 0, run_adopt},
     {"snapshot", 0, 0, 0, run_snapshot},
+    {"policy", 1, 2, CTL_FORCE | CTL_LOG_DIR | CTL_AGAINST, ctl_policy},
 };
 
 static int run_command(const struct command *command, const struct ctl_options *o)

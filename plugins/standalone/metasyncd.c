@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "entered.h"
 #include "files.h"
 #include "options.h"
 #include "secret.h"
@@ -23,6 +24,22 @@ static void print_line(void *context, int severity, const char *line)
     (void)gmtime_r(&now.tv_sec, &tm);
     (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     fprintf(stderr, "%s.%03ldZ %-5s %s\n", stamp, now.tv_nsec / 1000000, names[severity & 3], line);
+}
+
+/* What the node's callbacks need. */
+struct daemon {
+    const struct options *options;
+    struct entered entered;
+};
+
+static void log_line(void *context, int severity, const char *line)
+{
+    print_line((void *)(uintptr_t)((struct daemon *)context)->options, severity, line);
+}
+
+static void entered(void *context, const char *table, struct ms_bytes key)
+{
+    entered_add(&((struct daemon *)context)->entered, table, key);
 }
 
 static void print_failure(const struct options *options, const char *what)
@@ -55,6 +72,21 @@ static int import_at_start(struct files *files)
     return 0;
 }
 
+/* The node itself says what came of it. */
+static void reload_policy(struct files *files)
+{
+    if (files->options->policy_file) (void)ms_policy_reload(files->node, NULL, 0, NULL);
+    else print_line((void *)(uintptr_t)files->options, MS_LOG_INFO, "SIGHUP: there is no policy file to reload");
+}
+
+/* The import is the host's own copy: what the policy wants now, and did not want then, is imported again. */
+static void import_entered(struct files *files)
+{
+    if (!entered_pending(files->entered)) return;
+    int rc = entered_import(files->entered, files);
+    if (rc) print_failure(files->options, "cannot import what has entered the view");
+}
+
 /* Until a signal ends it; exports in between. */
 static void serve(struct files *files, const sigset_t *signals)
 {
@@ -65,6 +97,8 @@ static void serve(struct files *files, const sigset_t *signals)
         int got = options->export ? sigtimedwait(signals, NULL, &wait) : sigwaitinfo(signals, NULL);
         if (got == SIGTERM || got == SIGINT) return;
         if (got < 0 && errno != EAGAIN && errno != EINTR) return;
+        if (got == SIGHUP) reload_policy(files);
+        import_entered(files);
         if (!options->export) continue;
         int rc = files_export_changes(files);
         if (rc && !failed) print_failure(options, "cannot export");
@@ -113,10 +147,13 @@ int main(int argc, char **argv)
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGHUP); /* a closed terminal does not end it */
+    (void)sigaddset(&signals, SIGHUP); /* reload; so a closed terminal does not end it */
     (void)sigaddset(&signals, SIGPIPE);
+    (void)sigaddset(&signals, ENTERED_SIGNAL);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    struct ms_host host = {.context = &options, .log = print_line};
+    struct daemon daemon = {.options = &options};
+    entered_init(&daemon.entered);
+    struct ms_host host = {.context = &daemon, .log = log_line, .entered = options.import ? entered : NULL};
     struct ms_config config = {
         .dir = options.data,
         .cluster = options.cluster,
@@ -125,15 +162,18 @@ int main(int argc, char **argv)
         .secret = options.secret_file ? secret : NULL,
         .control = options.control,
         .policy = &options.policy,
+        .policy_file = options.policy_file,
         .host = &host,
     };
     struct ms_node *node = NULL;
     if (ms_open(&config, &node)) {
         print_failure(&options, "cannot start");
+        entered_close(&daemon.entered);
         return 1;
     }
-    struct files files = {.node = node, .options = &options, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct files files = {.node = node, .options = &options, .mutex = PTHREAD_MUTEX_INITIALIZER, .entered = &daemon.entered};
     status = run(&files, &signals);
     ms_close(node);
+    entered_close(&daemon.entered);
     return status;
 }

@@ -23,6 +23,8 @@ static const char help[] =
     "  --name NAME            what people call this node [host name]\n"
     "  --secret-file FILE     shared secret; needed for addresses that are not loopback; mode 0600\n"
     "  --control PATH         socket for metasyncctl [DIR/control.sock]\n"
+    "  --policy FILE          a policy in Lua (docs/policy.md): all that is tunable, also while the node runs; SIGHUP reads it\n"
+    "                         anew. Goes with none of the options of the next group, each of which is a field of the file\n"
     "\n"
     "  --level LEVEL          how far a change gets before its put returns: memory, os, disk, replica [disk]\n"
     "  --table NAME=LEVEL     the same for one table\n"
@@ -41,18 +43,20 @@ static const char help[] =
     "  --log-level LEVEL      debug, info, warn, error [info]\n"
     "  --help, --version\n"
     "\n"
-    "SIGTERM and SIGINT end it cleanly: buffers are flushed, the log is synced. Exit status: 0 clean, 1 failed, 2 wrong usage,\n"
+    "SIGTERM and SIGINT end it cleanly: buffers are flushed, the log is synced. SIGHUP reloads the policy file (without one it does\n"
+    "nothing). Exit status: 0 clean, 1 failed, 2 wrong usage,\n"
     "3 --lead was refused because a peer knows a higher epoch (start it with --follow).\n"
     "\n"
     "example: metasyncd --data /var/lib/ms1 --listen 127.0.0.1:7701 --lead --import /opt/rocketmq/store/config\n"
     "         metasyncd --data /var/lib/ms2 --listen 127.0.0.1:7702 --follow 127.0.0.1:7701 --export /backup/config\n"
+    "         metasyncd --data /var/lib/ms3 --listen 127.0.0.1:7703 --lead --policy /etc/metasync/policy.lua\n"
     "         metasyncctl --data /var/lib/ms2 status\n";
 
 enum {
     OPTION_DATA = 256, OPTION_LEAD, OPTION_PEER, OPTION_FOLLOW, OPTION_LISTEN, OPTION_CLUSTER, OPTION_NAME, OPTION_SECRET, OPTION_CONTROL,
     OPTION_LEVEL, OPTION_TABLE, OPTION_NO_REPLICA, OPTION_LOG_FAILURE, OPTION_SNAPSHOT_EVERY, OPTION_SNAPSHOT_KEEP, OPTION_LOG_KEEP,
-    OPTION_LOG_MAX, OPTION_SEGMENT, OPTION_IMPORT, OPTION_FORCE, OPTION_EXPORT, OPTION_EXPORT_EVERY, OPTION_LOG_LEVEL, OPTION_HELP,
-    OPTION_VERSION,
+    OPTION_LOG_MAX, OPTION_SEGMENT, OPTION_IMPORT, OPTION_FORCE, OPTION_EXPORT, OPTION_EXPORT_EVERY, OPTION_LOG_LEVEL, OPTION_POLICY,
+    OPTION_HELP, OPTION_VERSION,
 };
 
 static const struct option known[] = {
@@ -65,6 +69,7 @@ static const struct option known[] = {
     {"name", required_argument, NULL, OPTION_NAME},
     {"secret-file", required_argument, NULL, OPTION_SECRET},
     {"control", required_argument, NULL, OPTION_CONTROL},
+    {"policy", required_argument, NULL, OPTION_POLICY},
     {"level", required_argument, NULL, OPTION_LEVEL},
     {"table", required_argument, NULL, OPTION_TABLE},
     {"no-replica", required_argument, NULL, OPTION_NO_REPLICA},
@@ -82,6 +87,22 @@ static const struct option known[] = {
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
+};
+
+/* What a policy file says in place of the options that tune. */
+static const struct {
+    int option;
+    const char *name, *field;
+} tuning[] = {
+    {OPTION_LEVEL, "level", "ack = \"disk\""},
+    {OPTION_TABLE, "table", "tables = { NAME = { ack = \"disk\" } } or { NAME = { buffer = { interval = \"200ms\" } } }"},
+    {OPTION_NO_REPLICA, "no-replica", "replica = { on_none = \"refuse\" }"},
+    {OPTION_LOG_FAILURE, "log-failure", "log = { on_failure = \"refuse\" }"},
+    {OPTION_SNAPSHOT_EVERY, "snapshot-every", "snapshot = { every = \"30s\" }"},
+    {OPTION_SNAPSHOT_KEEP, "snapshot-keep", "snapshot = { keep = 2 }"},
+    {OPTION_LOG_KEEP, "log-keep", "log = { keep = \"256MiB\" }"},
+    {OPTION_LOG_MAX, "log-max", "log = { max = \"1GiB\" }"},
+    {OPTION_SEGMENT, "segment", "log = { segment = \"16MiB\" }"},
 };
 
 static int wrong(const char *option, const char *value, const char *expected)
@@ -155,8 +176,9 @@ static int parse_severity(const char *text, int *severity)
     return wrong("log-level", text, "debug, info, warn or error");
 }
 
-static int parse_policy(int option, const char *value, struct options *o)
+static int parse_tuning(int option, const char *value, struct options *o)
 {
+    if (!o->tuned_by) o->tuned_by = option;
     switch (option) {
     case OPTION_LEVEL: return parse_level("level", value, &o->policy.level);
     case OPTION_TABLE: return parse_table(value, &o->policy);
@@ -185,6 +207,7 @@ static int parse_one(int option, const char *value, struct options *o)
     case OPTION_CLUSTER: o->cluster = value; return 0;
     case OPTION_NAME: o->name = value; return 0;
     case OPTION_SECRET: o->secret_file = value; return 0;
+    case OPTION_POLICY: o->policy_file = value; return 0;
     case OPTION_CONTROL: (void)snprintf(o->control, sizeof o->control, "%s", value); return 0;
     case OPTION_IMPORT: o->import = value; return 0;
     case OPTION_FORCE: o->force = true; return 0;
@@ -197,8 +220,19 @@ static int parse_one(int option, const char *value, struct options *o)
     case OPTION_HELP: (void)fputs(help, stdout); return 1;
     case OPTION_VERSION: puts("metasyncd " MS_VERSION); return 1;
     case '?': fprintf(stderr, "metasyncd: try --help\n"); return 2;
-    default: return parse_policy(option, value, o);
+    default: return parse_tuning(option, value, o);
     }
+}
+
+/* Two places that say the same thing would differ some day. */
+static int check_tuning(const struct options *o)
+{
+    for (size_t i = 0; o->policy_file && i < sizeof tuning / sizeof *tuning; i++) {
+        if (tuning[i].option != o->tuned_by) continue;
+        fprintf(stderr, "metasyncd: --%s and --policy exclude each other: the policy file says it, as %s\n", tuning[i].name, tuning[i].field);
+        return 2;
+    }
+    return 0;
 }
 
 static int check(struct options *o)
@@ -216,6 +250,7 @@ static int check(struct options *o)
         fprintf(stderr, "metasyncd: %s; try --help\n", trouble);
         return 2;
     }
+    if (check_tuning(o)) return 2;
     if (!o->control[0]) (void)snprintf(o->control, sizeof o->control, "%s/control.sock", o->data);
     if (ms_policy_check(&o->policy)) {
         fprintf(stderr, "metasyncd: %s\n", ms_error_message());

@@ -11,7 +11,7 @@ enum { OPTIONS_PEERS_MAX = 16, OPTIONS_PATH_MAX = 1024 };
 enum options_mode { OPTIONS_IDLE = 0, OPTIONS_LEAD = 1, OPTIONS_FOLLOW = 2 };
 
 struct options {
-    const char *data, *cluster, *name, *listen, *follow, *secret_file, *import, *export;
+    const char *data, *cluster, *name, *listen, *follow, *secret_file, *import, *export, *policy_file;
     char control[OPTIONS_PATH_MAX];
     int mode;             /* enum options_mode */
     const char *peers[OPTIONS_PEERS_MAX];
@@ -20,6 +20,7 @@ struct options {
     int export_every_ms;
     bool force;           /* --import of something older */
     struct ms_policy policy;
+    int tuned_by;         /* the first option that tunes, 0 = none was given */
 };
 
 /* 0; 1 = done (--help, --version was printed); 2 = wrong, and the reason was printed. */

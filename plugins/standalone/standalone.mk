@@ -3,7 +3,7 @@
 
 HOST_SRC := $(sort $(wildcard plugins/standalone/*.c))
 HOST_OBJ := $(HOST_SRC:%.c=$(BUILD)/%.o)
-DAEMON_OBJ := $(addprefix $(BUILD)/plugins/standalone/,metasyncd.o options.o secret.o files.o) $(FILES_OBJ)
+DAEMON_OBJ := $(addprefix $(BUILD)/plugins/standalone/,metasyncd.o options.o secret.o files.o entered.o) $(FILES_OBJ)
 CTL_OBJ := $(filter-out $(DAEMON_OBJ),$(HOST_OBJ)) $(BUILD)/plugins/standalone/secret.o
 
 $(BUILD)/libmetasync.a: $(CORE_OBJ)

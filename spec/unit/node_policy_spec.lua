@@ -1,0 +1,164 @@
+-- A node's policy through the public API: what is shown, a thousand reloads, texts, memory that runs out.
+local ms = require "spec.support.ms"
+local C, ffi = ms.C, ms.ffi
+local json = require "dkjson"
+
+local function write(dir, text)
+    local path = dir .. "/policy.lua"
+    ms.write_file(path .. ".new", text)
+    assert(os.rename(path .. ".new", path))
+    return path
+end
+
+-- A node with small files in a directory of its own; `use` gets it, and it is closed afterwards.
+local function with_node(text, use)
+    local dir = ms.tmpdir()
+    local policy, config, node = ffi.new("struct ms_policy"), ffi.new("struct ms_config"), ffi.new("struct ms_node *[1]")
+    C.ms_policy_init(policy)
+    policy.log_segment_bytes, policy.log_max_bytes, policy.value_max = 65536, 64 * 2 ^ 20, 8192
+    policy.probation_ms = 0
+    local data, file = dir .. "/data", text and write(dir, text)
+    config.dir, config.cluster, config.policy, config.policy_file = data, "unit", policy, file
+    ms.check(C.ms_open(config, node))
+    local ok, why = pcall(use, node[0], dir)
+    C.ms_close(node[0])
+    if not ok then error(why, 0) end
+end
+
+local function lead(node)
+    ms.check(C.ms_lead(node, nil, 0, 10000))
+end
+
+local function open_table(node, name)
+    local handle = ffi.new("struct ms_table *[1]")
+    ms.check(C.ms_table_open(node, name, C.MS_TYPE_BYTES, handle))
+    return handle[0]
+end
+
+local function text_of(fn, ...)
+    local text = ffi.new("char *[1]")
+    local args = { ... }
+    args[#args + 1] = text
+    local rc = tonumber(fn(unpack(args)))
+    return text[0] ~= nil and json.decode(ms.take(text[0])) or nil, rc
+end
+
+local function reload(node, path, flags)
+    local text = ffi.new("char *[1]")
+    local rc = tonumber(C.ms_policy_reload(node, path, flags or 0, text))
+    return text[0] ~= nil and json.decode(ms.take(text[0])) or nil, rc
+end
+
+local function show(node)
+    return (text_of(C.ms_policy_show, node))
+end
+
+local function status(node)
+    return (text_of(C.ms_status, node))
+end
+
+describe("a node's policy", function()
+    it("is the built-in one without a file: all fields are shown as a policy file would write them", function()
+        with_node(nil, function(node)
+            local shown = show(node)
+            assert.equal("built-in", shown.name)
+            assert.is_nil(shown.file)
+            assert.equal("64KiB", shown.fields["log.segment"])
+            assert.equal("1h", shown.fields["host.audit_every"])
+            assert.equal("5ms", shown.fields["limits.lua.wait"])
+            assert.equal("10%", shown.fields["reload.leave"])
+            assert.equal("disk", shown.fields.ack)
+            local report, rc = reload(node, nil)
+            assert.equal(C.MS_E_INVALID, rc)
+            assert.truthy(report.error:find("no policy file", 1, true), report.error)
+        end)
+    end)
+
+    it("of a file that is wrong fails ms_open and leaves nothing behind", function()
+        local before = ms.live()
+        for _, text in ipairs { "return {", "return { nmae = 'x' }", "return { selftest = function() error('no') end }" } do
+            local dir = ms.tmpdir()
+            local config, node = ffi.new("struct ms_config"), ffi.new("struct ms_node *[1]")
+            local data, file = dir .. "/data", write(dir, text)
+            config.dir, config.cluster, config.policy_file = data, "unit", file
+            assert.is_true(C.ms_open(config, node) < 0, text)
+            assert.truthy(ms.err():find("policy.lua", 1, true), ms.err())
+        end
+        assert.equal(before, ms.live())
+    end)
+
+    it("can be reloaded a thousand times: memory, threads and plans stay as they are", function()
+        local text = [[
+            local policy = { name = "p%d", tables = { offset = { buffer = { interval = "1s" } } } }
+            function policy.filter(entry) return entry.key ~= "%d" end
+            function policy.flush(stats) return "2ms" end
+            function policy.on_event(event) end
+            return policy]]
+        with_node(text:format(0, 0), function(node, dir)
+            lead(node)
+            local topic = open_table(node, "topic")
+            local function threads()
+                return (ms.sh("ls /proc/" .. ffi.C.getpid() .. "/task | wc -l"))
+            end
+            local function settled()
+                ms.eventually(function() return not status(node).policy.review.running end, 10, "the view is settled")
+            end
+            local function round(i)
+                local report, rc = reload(node, write(dir, text:format(i % 10, i % 10)))
+                assert.equal(0, rc, report and report.error)
+            end
+            for i = 1, 20 do round(i) end
+            settled()
+            local live, running = ms.live(), threads()
+            for i = 1, 1000 do
+                round(i)
+                if i % 100 == 0 then ms.check(C.ms_put(topic, ms.bytes("k"), ms.bytes(tostring(i)), 0, nil)) end
+            end
+            settled()
+            assert.equal(1020, status(node).policy.reloads)
+            -- Two Lua states are alive, with more or less garbage; one block that each reload leaves behind would be a thousand.
+            assert.is_true(ms.live() < live + 500, ("%d blocks before, %d after"):format(live, ms.live()))
+            assert.equal(running, threads())
+            -- The flush function of the last one is asked, not a thousand.
+            local offset = open_table(node, "offset")
+            local flushes = status(node).counters.flushes
+            ms.check(C.ms_put(offset, ms.bytes("k"), ms.bytes("v"), 0, nil))
+            ms.check(C.ms_flush(node, offset, nil)) -- after it the function is asked
+            ms.eventually(function()
+                ms.check(C.ms_put(offset, ms.bytes("k"), ms.bytes(tostring(ms.now())), 0, nil))
+                return status(node).counters.flushes > flushes + 10
+            end, 5, "flushes come every 2 ms, not every second")
+        end)
+    end)
+
+    it("that was refused leaves a report that says why", function()
+        with_node("return { name = 'first' }", function(node, dir)
+            local hash = show(node).hash
+            local report, rc = reload(node, write(dir, "return { snapshot = { evry = '1s' } }"))
+            assert.equal(C.MS_E_INVALID, rc)
+            assert.equal(ms.code(C.MS_E_INVALID), report.refused)
+            assert.truthy(report.error:find("snapshot.evry", 1, true) and report.error:find("every", 1, true), report.error)
+            assert.equal(hash, show(node).hash)
+            report, rc = reload(node, dir .. "/" .. ("x"):rep(2000))
+            assert.equal(C.MS_E_LIMIT, rc, report.error)
+        end)
+    end)
+end)
+
+describe("ms_policy_test", function()
+    it("says what a file has that differs from the built-in policy", function()
+        local path = write(ms.tmpdir(), "return { name = 'p', snapshot = { keep = 3 }, filter = function() return true end }")
+        local report, rc = text_of(C.ms_policy_test, path)
+        assert.equal(0, rc)
+        assert.equal("p", report.name)
+        assert.same({ { field = "snapshot.keep", was = "2", is = "3" } }, report.changed)
+        assert.equal("filter", report.functions[1].name)
+    end)
+
+    it("runs the selftest, and says what it said", function()
+        local path = write(ms.tmpdir(), "return { selftest = function() error('two is not three') end }")
+        local report, rc = text_of(C.ms_policy_test, path)
+        assert.equal(C.MS_E_REFUSED, rc)
+        assert.truthy(report.error:find("two is not three", 1, true), report.error)
+    end)
+end)
