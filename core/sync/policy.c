@@ -190,3 +190,9 @@ int ms_level_parse(const char *name)
         if (strcmp(level_names[level], name) == 0) return level;
     return 0;
 }
+
+const char *ms_resolver_name(int resolver)
+{
+    static const char *const names[] = {"theirs", "theirs", "mine", "newest", "max", "min", "function"};
+    return resolver >= MS_RESOLVE_DEFAULT && resolver <= MS_RESOLVE_FUNCTION ? names[resolver] : "unknown";
+}

@@ -23,5 +23,6 @@ uint64_t ms_policy_largest_group(const struct ms_policy *policy);
 
 const char *ms_level_name(int level); /* "memory" "os" "disk" "replica" */
 int ms_level_parse(const char *name); /* 0 if unknown */
+const char *ms_resolver_name(int resolver); /* "theirs" "mine" "newest" "max" "min" "function"; of DEFAULT: "theirs" */
 
 #endif

@@ -32,6 +32,28 @@ static const char *follow_state_name(int state)
     return state >= 0 && state <= MS_FOLLOW_REFUSED ? names[state] : "unknown";
 }
 
+/* What is left out of the view, since these rules decide. */
+static json_t *view(const struct ms_engine *e)
+{
+    json_t *object = json_object();
+    set(object, "outside", number(e->view.entries));
+    set(object, "outside_bytes", number(e->view.bytes));
+    set(object, "out_by_pattern", number(e->rules ? __atomic_load_n(&e->rules->out_by_pattern, __ATOMIC_RELAXED) : 0));
+    set(object, "out_by_filter", number(e->rules ? __atomic_load_n(&e->rules->out_by_filter, __ATOMIC_RELAXED) : 0));
+    return object;
+}
+
+static void buffer_state(json_t *object, const struct ms_engine *e, const struct ms_table_state *table)
+{
+    uint64_t oldest = ms_flush_oldest(e, table), now = e->io->ops->now(e->io);
+    set(object, "buffer_ms", number(e->table_policy[table->id].interval_ms));
+    set(object, "planned_us", number(e->plans[table->id].plan_us));
+    set(object, "at_risk_entries", number(ms_buffer_entries(table)));
+    set(object, "at_risk_bytes", number(ms_buffer_bytes(table)));
+    set(object, "at_risk_us", number(oldest && now > oldest ? now - oldest : 0));
+    set(object, "flush_us", number(e->plans[table->id].took_us));
+}
+
 static json_t *tables(const struct ms_engine *e)
 {
     json_t *list = json_array();
@@ -46,13 +68,9 @@ static json_t *tables(const struct ms_engine *e)
         set(object, "bytes", number(table->content->bytes));
         set(object, "logged_entries", number(table->content->count));
         set(object, "digest", hex(table->content->digest));
-        if (policy->interval_ms) {
-            set(object, "buffer_ms", number(policy->interval_ms));
-            set(object, "at_risk_entries", number(ms_buffer_entries(table)));
-            set(object, "at_risk_bytes", number(ms_buffer_bytes(table)));
-        } else {
-            set(object, "level", json_string(ms_level_name(policy->level)));
-        }
+        set(object, "resolver", json_string(ms_resolver_name(policy->resolver ? policy->resolver : e->policy.resolver)));
+        if (policy->interval_ms) buffer_state(object, e, table);
+        else set(object, "level", json_string(ms_level_name(policy->level)));
         (void)json_array_append_new(list, object);
     }
     return list;
@@ -113,6 +131,9 @@ static json_t *counters(const struct ms_counters *c)
         {"links_refused", c->links_refused},
         {"link_timeouts", c->link_timeouts},
         {"at_risk_lost", c->at_risk_lost},
+        {"at_risk_exceeded", c->at_risk_exceeded},
+        {"outside", c->outside},
+        {"left", c->left},
     };
     json_t *object = json_object();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(object, all[i].name, number(all[i].value));
@@ -191,6 +212,8 @@ int ms_engine_status(const struct ms_engine *e, char **text)
     set(status, "peers", peers(e));
     set(status, "tables", tables(e));
     set(status, "policy_hash", hex(e->policy_hash));
+    set(status, "policy_name", json_string(e->rules ? e->rules->name : "built-in"));
+    set(status, "view", view(e));
     set(status, "counters", counters(&e->counters));
     *text = status ? json_dumps(status, JSON_COMPACT) : NULL;
     json_decref(status);
