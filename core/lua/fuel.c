@@ -84,22 +84,54 @@ static bool fits(const struct ms_sandbox *sandbox, size_t growth, size_t size)
     return size <= block && sandbox->memory + growth <= cap;
 }
 
+/* lua_newstate crashes when an allocation other than its first one fails, and opening the ffi leaks. So there is spare memory while a
+ * state is made; a state that used any of it is closed at once. */
+static void *take_spare(struct ms_sandbox *sandbox, const void *memory, size_t old_size, size_t size)
+{
+    size_t room = (size + 15) & ~(size_t)15;
+    if (!sandbox->spare || sandbox->memory == 0 || room > MS_SANDBOX_SPARE - sandbox->spare_used) return NULL;
+    void *block = sandbox->spare + sandbox->spare_used;
+    sandbox->spare_used += room;
+    if (memory) memcpy(block, memory, old_size);
+    return block;
+}
+
+static bool is_spare(const struct ms_sandbox *sandbox, const void *memory)
+{
+    uintptr_t at = (uintptr_t)memory, from = (uintptr_t)sandbox->spare;
+    return sandbox->spare && at >= from && at < from + MS_SANDBOX_SPARE;
+}
+
+static void *grow(struct ms_sandbox *sandbox, void *memory, size_t old_size, size_t size)
+{
+    if (!fits(sandbox, size - old_size, size)) return NULL;
+    void *block = NULL;
+    if (!memory) block = ms_alloc(size);
+    else if (!is_spare(sandbox, memory)) block = ms_realloc(memory, size);
+    if (block) return block;
+    block = take_spare(sandbox, memory, old_size, size);
+    if (block && memory && !is_spare(sandbox, memory)) ms_release(memory);
+    return block;
+}
+
 void *ms_sandbox_allocate(void *context, void *memory, size_t old_size, size_t size)
 {
     struct ms_sandbox *sandbox = context;
     if (!memory) old_size = 0;
     void *block = NULL;
-    if (size == 0) {
-        ms_release(memory);
-    } else if (size <= old_size) {
-        block = ms_realloc(memory, size);
-        if (!block) block = memory; /* shrinking can't fail */
-    } else {
-        if (fits(sandbox, size - old_size, size)) block = memory ? ms_realloc(memory, size) : ms_alloc(size);
+    if (size > old_size) {
+        block = grow(sandbox, memory, old_size, size);
         if (!block) {
             if (sandbox->ready) end_call(sandbox, MS_CAUSE_MEMORY);
             return NULL;
         }
+    } else if (is_spare(sandbox, memory)) {
+        block = size ? memory : NULL;
+    } else if (size == 0) {
+        ms_release(memory);
+    } else {
+        block = ms_realloc(memory, size);
+        if (!block) block = memory; /* shrinking can't fail */
     }
     sandbox->memory = sandbox->memory - old_size + size;
     if (size >= LARGE || old_size >= LARGE) {

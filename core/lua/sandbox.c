@@ -236,6 +236,22 @@ static int open_state(lua_State *L)
     return 0;
 }
 
+/* With spare memory for what LuaJIT does not survive to be refused. It is given back afterwards. */
+static int make_state(struct ms_sandbox *sandbox)
+{
+    sandbox->spare = ms_alloc(MS_SANDBOX_SPARE);
+    if (!sandbox->spare) return MS_E_MEMORY;
+    sandbox->L = lua_newstate(ms_sandbox_allocate, sandbox);
+    int rc = sandbox->L ? lua_cpcall(sandbox->L, open_state, sandbox) : LUA_ERRMEM;
+    if (sandbox->L && (rc != 0 || sandbox->spare_used > 0)) {
+        lua_close(sandbox->L);
+        sandbox->L = NULL;
+    }
+    ms_release(sandbox->spare);
+    sandbox->spare = NULL;
+    return sandbox->L ? 0 : MS_E_MEMORY;
+}
+
 int ms_sandbox_new(const struct ms_sandbox_limits *limits, uint64_t (*real_time_us)(void *context), void *context,
                    struct ms_sandbox **sandbox)
 {
@@ -244,8 +260,7 @@ int ms_sandbox_new(const struct ms_sandbox_limits *limits, uint64_t (*real_time_
     new->limits = *limits;
     new->real_time_us = real_time_us;
     new->time_context = context;
-    new->L = lua_newstate(ms_sandbox_allocate, new);
-    if (!new->L || lua_cpcall(new->L, open_state, new) != 0) {
+    if (make_state(new) != 0) {
         ms_sandbox_free(new);
         return ms_fail(MS_E_MEMORY, "out of memory for a Lua state");
     }

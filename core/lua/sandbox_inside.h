@@ -28,6 +28,8 @@ struct ms_sandbox {
     /* memory */
     bool ready;    /* the state is complete: from here on the cap holds */
     bool spoiled;
+    uint8_t *spare; /* while the state is made, see fuel.c */
+    size_t spare_used;
     size_t memory; /* bytes in use */
     size_t large;  /* of these, in large blocks; the baseline of a new state is taken off */
 
@@ -57,6 +59,7 @@ struct ms_sandbox *ms_sandbox_of(struct lua_State *L);
 
 /* ---- fuel.c */
 
+enum { MS_SANDBOX_SPARE = 32 << 10 }; /* bytes of `spare` */
 /* A lua_Alloc; context is the sandbox. */
 void *ms_sandbox_allocate(void *context, void *memory, size_t old_size, size_t size);
 void ms_sandbox_refuel(struct ms_sandbox *sandbox); /* before a call */
