@@ -32,14 +32,15 @@ function hand.policy(fields, tables)
     return p
 end
 
--- options: out (a prefix), exclude, include = { { table, glob }, ... }, filter, flush, event (Lua functions), hash, fields, tables
+-- options: out (a prefix), exclude, include = { { table, glob }, ... }, filter, flush, event (Lua functions), hash, fields, tables, or
+-- policy, a struct ms_policy
 function hand.rules(options)
     if not live then live = ms.live() end
     local functions = 0
     if options.out or options.filter then functions = functions + C.MS_RULES_FILTER end
     if options.flush then functions = functions + C.MS_RULES_FLUSH end
     if options.event then functions = functions + C.MS_RULES_EVENT end
-    local r = C.spec_rules_new(hand.policy(options.fields, options.tables), functions, options.hash or 1)
+    local r = C.spec_rules_new(options.policy or hand.policy(options.fields, options.tables), functions, options.hash or 1)
     assert(r ~= nil, ms.err())
     local made = { pointer = r, callbacks = {} }
     rules_made[#rules_made + 1] = made
@@ -121,7 +122,7 @@ end
 
 function Hand:delete(state, key) return self:put(state, key, nil) end
 
-function Hand:get(state, key)
+function Hand.get(_, state, key)
     local bytes = ms.bytes(key)
     return ms.str(C.ms_table_get(state, bytes, C.ms_key_hash(bytes)))
 end
