@@ -78,22 +78,25 @@ static bool run_file(lua_State *L, struct ms_lua_job *job)
     return false;
 }
 
-static int load_job(lua_State *L)
+static int run_job(lua_State *L, void (*read)(lua_State *L, struct ms_lua_job *job, int glue, int policy))
 {
     struct ms_lua_job *job = lua_touserdata(L, 1);
     open_language(L, job->lua);
     int glue = lua_gettop(L);
-    if (run_file(L, job)) ms_lua_read(L, job, glue, glue + 1);
+    if (run_file(L, job)) read(L, job, glue, glue + 1);
+    /* A call that is out of fuel fails once more on its way out, and would say less. */
+    if (job->rc) (void)snprintf(job->why, sizeof job->why, "%s", ms_error_message());
     return 0;
+}
+
+static int load_job(lua_State *L)
+{
+    return run_job(L, ms_lua_read);
 }
 
 static int rebuild_job(lua_State *L)
 {
-    struct ms_lua_job *job = lua_touserdata(L, 1);
-    open_language(L, job->lua);
-    int glue = lua_gettop(L);
-    if (run_file(L, job)) ms_lua_read_functions(L, job, glue, glue + 1);
-    return 0;
+    return run_job(L, ms_lua_read_functions);
 }
 
 /* A policy that raises an error while it runs is as malformed as one with a syntax error. */
@@ -110,11 +113,11 @@ static int make_sandbox(struct ms_lua_rules *lua, struct ms_sandbox_limits limit
     if (rc) return rc;
     ms_sandbox_on_require(lua->sandbox, ms_lua_find_module, lua);
     lua->scope = (struct ms_json_scope){.limit = limits.memory};
-    struct ms_lua_job job = {lua, problems, 0};
+    struct ms_lua_job job = {.lua = lua, .problems = problems};
     rc = offer_texts(lua->sandbox);
     if (!rc) rc = ms_sandbox_protect(lua->sandbox, fn, &job, NULL);
     if (rc == MS_E_LIMIT) rc = ms_fail_wrap(rc, "%s", lua->file); /* fuel does not say where it ended */
-    if (job.rc) rc = job.rc;
+    if (job.rc) rc = ms_fail(job.rc, "%s", job.why);
     ms_json_end(&lua->scope);
     if (!rc) return 0;
     ms_sandbox_free(lua->sandbox);

@@ -17,8 +17,12 @@ enum { PATIENCE_US = 1000000 };
 
 /* ---- incidents ----------------------------------------------------------------------------------------------------------------- */
 
-static void note_incident(struct ms_lua_rules *lua, struct ms_lua_function *function, const struct ms_sandbox_error *error)
+static void note_incident(struct ms_lua_rules *lua, struct ms_lua_function *function, struct ms_sandbox_error *error)
 {
+    if (!error->line) {
+        memcpy(error->file, function->file, sizeof error->file);
+        error->line = function->line;
+    }
     (void)pthread_mutex_lock(&lua->gate.mutex);
     function->incidents++;
     function->last = *error;
@@ -125,16 +129,14 @@ static void push_function(lua_State *L, const struct call *call, int fields)
     lua_createtable(L, 0, fields);
 }
 
-/* Raises that the result on top is of no use, at the line where the function starts. */
+/* Raises that the result on top is of no use. */
 static void refuse_result(lua_State *L, const struct call *call, const char *expected)
 {
     char shown[40];
-    lua_Debug about = {0};
     if (lua_type(L, -1) == LUA_TNUMBER) (void)snprintf(shown, sizeof shown, "%.17g", lua_tonumber(L, -1));
     else (void)snprintf(shown, sizeof shown, "%s", lua_isnil(L, -1) ? "nil" : ms_value_is_delete(L, -1) ? "delete" : luaL_typename(L, -1));
-    lua_rawgeti(L, LUA_REGISTRYINDEX, call->function->ref);
-    (void)lua_getinfo(L, ">S", &about);
-    luaL_error(L, "%s:%d: %s returned %s, expected %s", about.short_src, about.linedefined, call->function->name, shown, expected);
+    const struct ms_lua_function *function = call->function;
+    luaL_error(L, "%s:%d: %s returned %s, expected %s", function->file, function->line, function->name, shown, expected);
 }
 
 /* ---- filter --------------------------------------------------------------------------------------------------------------------- */

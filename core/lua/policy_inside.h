@@ -8,6 +8,7 @@
 #ifndef MS_LUA_POLICY_INSIDE_H
 #define MS_LUA_POLICY_INSIDE_H
 
+#include "../base/error.h"
 #include "gate.h"
 #include "policy.h"
 #include "sandbox.h"
@@ -32,6 +33,8 @@ struct ms_lua_function {
     char name[16];                       /* "filter" "resolve" "flush" "on_event" "selftest" */
     char table[MS_TABLE_NAME_MAX + 1];   /* "" = of all tables */
     int ref;                             /* in the registry of the present sandbox */
+    char file[64];                       /* where it starts: the place of an incident that has none */
+    int line;
     _Atomic bool quarantined;
     uint64_t calls, incidents, busy;
     struct ms_sandbox_error last;
@@ -83,7 +86,8 @@ uint64_t ms_lua_hash(const struct ms_lua_rules *lua);
 struct ms_lua_job {
     struct ms_lua_rules *lua;
     struct ms_buf *problems; /* may be NULL; each problem a line */
-    int rc;                  /* of what went wrong without an error being raised; the message is set */
+    int rc;                  /* of what went wrong without an error being raised here, and why */
+    char why[MS_ERROR_SIZE];
 };
 /* The glue's table is at `glue`, what the policy returned at `policy`. Fills in numbers, patterns, functions. [-0, +0, e] */
 void ms_lua_read(lua_State *L, struct ms_lua_job *job, int glue, int policy);

@@ -139,6 +139,11 @@ static int take_functions(lua_State *L, struct ms_lua_rules *lua)
         take_text(L, "name", function->name, sizeof function->name);
         take_text(L, "table", function->table, sizeof function->table);
         lua_getfield(L, -1, "fn");
+        lua_pushvalue(L, -1);
+        lua_Debug about = {0};
+        (void)lua_getinfo(L, ">S", &about);
+        (void)snprintf(function->file, sizeof function->file, "%s", about.short_src);
+        function->line = about.linedefined;
         function->ref = luaL_ref(L, LUA_REGISTRYINDEX);
         lua->rules.functions |= bit_of(function->name);
         lua_pop(L, 1);
