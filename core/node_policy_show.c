@@ -141,8 +141,6 @@ static json_t *render(struct state *state)
     set(object, "probation_until_us", number(state->probation_until_us));
     set(object, "start_only", ms_report_waiting(&state->wanted, &state->policy));
     set(object, "events_lost", number(state->events_lost));
-    set(object, "out_by_pattern", number(state->rules ? __atomic_load_n(&state->rules->out_by_pattern, __ATOMIC_RELAXED) : 0));
-    set(object, "out_by_filter", number(state->rules ? __atomic_load_n(&state->rules->out_by_filter, __ATOMIC_RELAXED) : 0));
     set(object, "review", review_of(&state->review));
     set(object, "functions", json_array());
     set(object, "log", json_array());

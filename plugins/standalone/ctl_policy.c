@@ -8,6 +8,7 @@
 #include "../../core/metasync.h"
 #include "ctl_call.h"
 #include "ctl_print.h"
+#include "ctl_replay.h"
 
 static bool human(const struct ctl_options *options)
 {
@@ -204,7 +205,8 @@ static void print_problems(const json_t *report)
 {
     size_t i;
     const json_t *problem, *problems = json_object_get(report, "problems");
-    json_array_foreach(problems, i, problem) fprintf(stderr, "metasyncctl: %s\n", json_string_value(problem));
+    json_array_foreach(problems, i, problem)
+        fprintf(stderr, "metasyncctl: %s: %s\n", field_text(report, "file"), json_string_value(problem));
     if (json_array_size(problems) == 0)
         fprintf(stderr, "metasyncctl: %s\n", field_text(report, "error")[0] ? field_text(report, "error") : ms_error_message());
 }
@@ -239,6 +241,7 @@ static const struct verb {
     {"check", 2, 2, 0, run_check},
     {"reload", 1, 2, CTL_FORCE, run_reload},
     {"rollback", 1, 1, 0, run_rollback},
+    {"replay", 2, 2, CTL_LOG_DIR | CTL_AGAINST, ctl_replay},
 };
 
 int ctl_policy(const struct ctl_options *o)

@@ -57,6 +57,26 @@ static void print_position(const json_t *status)
            field_true(log, "snapshotting") ? ", the next one is being made" : "");
 }
 
+/* What an operator has to know of it; the rest is in `policy show`. Nodes of before have none. */
+static void print_policy(const json_t *policy)
+{
+    size_t i;
+    unsigned long long incidents = 0, quarantined = 0;
+    const json_t *function;
+    if (!json_is_object(policy)) return;
+    json_array_foreach(json_object_get(policy, "functions"), i, function)
+    {
+        incidents += field_number(function, "incidents") + field_number(function, "busy");
+        quarantined += field_true(function, "quarantined");
+    }
+    printf("  policy     %s, hash %s%s%s", field_text(policy, "name"), field_text(policy, "hash"),
+           field_number(policy, "probation_until_us") ? ", on probation" : "",
+           field_true(json_object_get(policy, "review"), "running") ? ", its view is being looked at" : "");
+    if (incidents) printf("; INCIDENTS in its functions: %llu", incidents);
+    if (quarantined) printf("; QUARANTINED functions: %llu", quarantined);
+    printf("\n");
+}
+
 static void print_health(const json_t *status)
 {
     const char *why_not = field_text(status, "not_promotable_because");
@@ -138,6 +158,7 @@ static void print_status(const json_t *status)
     print_role(status);
     print_position(status);
     print_health(status);
+    print_policy(json_object_get(status, "policy"));
     print_tables(json_object_get(status, "tables"));
     print_peers(json_object_get(status, "peers"));
 }
