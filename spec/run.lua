@@ -173,6 +173,7 @@ local STEPS = {
         local ok = command("asan-build", MAKE .. "VARIANT=asan private build/asan/metasyncd build/asan/metasyncctl", 600)
         ok = ok and spec_folder("asan", "spec/unit", asan_prefix(), 300, 2)
         ok = spec_folder("asan", "spec/sim", asan_prefix(), 300, 2) and ok
+        ok = spec_folder("asan", "spec/policy", asan_prefix(), 300, 2) and ok
         -- Whole daemons, leaks included: a daemon that reports something does not exit with 0, and the spec sees that.
         ok = spec_files("asan", DAEMON_SPECS, "MS_BUILD=build/asan MS_RUN_SECONDS=3", 300, 1) and ok
         return c_programs("asan") and ok

@@ -258,7 +258,8 @@ void ms_sandbox_refuel(struct ms_sandbox *sandbox)
 void ms_sandbox_deeper(lua_State *L)
 {
     struct ms_sandbox *sandbox = ms_sandbox_of(L);
-    if (sandbox->depth >= MS_SANDBOX_DEPTH) (void)luaL_error(L, "calls nested too deep (pcall, coroutines, sort, gsub: at most %d)", MS_SANDBOX_DEPTH);
+    if (sandbox->depth >= MS_SANDBOX_DEPTH)
+        (void)luaL_error(L, "calls nested too deep (pcall, coroutines, sort, gsub: at most %d)", MS_SANDBOX_DEPTH);
     sandbox->depth++;
 }
 

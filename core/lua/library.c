@@ -146,7 +146,7 @@ static int resume(lua_State *L, lua_State *co, int below)
 {
     int count = lua_gettop(L) - below;
     if (!can_resume(L, co)) {
-        lua_pushfstring(L, "cannot resume %s coroutine", lua_status(co) == 0 && lua_gettop(co) > 0 ? "non-suspended" : "dead");
+        lua_pushfstring(L, "cannot resume %s coroutine", lua_status(co) == 0 && lua_gettop(co) > 0 ? "running" : "dead");
         return -1;
     }
     /* A stack that can't grow would raise the error in co, where nothing runs that could take it. */

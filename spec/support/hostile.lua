@@ -211,7 +211,8 @@ return {
         return table.concat(found, " ")]] },
     { name = "require of ffi and friends", outcome = "ok", result = "", code = [[
         local found = {}
-        for _, name in ipairs { "ffi", "io", "os", "debug", "jit", "jit.opt", "package", "table.new", "string.buffer", "_G", "../x", "/etc/passwd" } do
+        for _, name in ipairs { "ffi", "io", "os", "debug", "jit", "jit.opt", "package", "table.new", "string.buffer", "_G", "../x",
+            "/etc/passwd" } do
             if pcall(require, name) then found[#found + 1] = name end
         end
         return table.concat(found, " ")]] },
