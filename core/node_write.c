@@ -273,7 +273,8 @@ int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t cou
     if (!rc && count > BATCH_ON_STACK) states = ms_alloc(count * sizeof *states);
     if (!states) rc = MS_E_MEMORY;
     if (rc) return rc;
-    for (size_t i = 0; i < count; i++) states[i] = (struct ms_engine_write){.table = writes[i].table->state, .key = writes[i].key, .value = writes[i].value};
+    for (size_t i = 0; i < count; i++)
+        states[i] = (struct ms_engine_write){.table = writes[i].table->state, .key = writes[i].key, .value = writes[i].value};
     rc = write_batch(node, writes, states, count, flags, lsn);
     if (states != few) ms_release(states);
     return rc;
