@@ -128,6 +128,7 @@ static void tear_down(struct ms_node *node)
     ms_tcp_free(node->tcp);
     ms_net_drop(&node->net);
     ms_net_drop(&node->net_run);
+    ms_net_drop(&node->net_visit);
     if (node->engine_ready) ms_engine_close(&node->engine);
     ms_node_policy_close(node);
     if (node->loop_ready) ms_loop_close(&node->loop);
@@ -178,7 +179,7 @@ static void end_calls(struct ms_node *node)
     node->closing = true;
     ms_key_drop_mine(node);
     ms_node_end_waits(node);
-    while (node->inside > 0 || node->txns > 0) (void)ms_cond_wait(&node->changed, &node->mutex, MS_FOREVER);
+    while (node->inside > 0 || node->txns > 0 || node->workers > 0) (void)ms_cond_wait(&node->changed, &node->mutex, MS_FOREVER);
 }
 
 /* With the lock: what is in buffers and in the log's tail gets on disk, if the log still works and is quick enough. */

@@ -7,7 +7,7 @@
  *
  * The lock is `mutex`. Whoever lets it go with ms_node_unlock also wakes those whose wait is over, and the loop if it sleeps and there
  * is something for it to do: at most one system call, and none while the loop is awake. So a thread never touches the loop's
- * objects, it only leaves word.
+ * objects, it only leaves word; a worker may also send what little there is, as a visitor of the links (node_net.c).
  *
  * Waits, none of which holds the lock:
  *   for a level           struct ms_waiter, in the order of lsns, one list a level: a commit of the log wakes whom it concerns
@@ -46,9 +46,13 @@ struct ms_waiter {
     struct ms_parker parker;
 };
 
-/* What links are told: queued under the lock, done by the loop. Entries of struct net_op (node_net.c), each followed by its payload. */
+/* What links are told: queued under the lock, done by the loop, or by a worker if it is little (ms_net_visit). Entries of struct net_op
+ * (node_net.c), each followed by its payload. */
 struct ms_net_queue {
     struct ms_buf ops;
+    size_t bytes;    /* to be sent: payloads and blocks */
+    uint32_t sends;  /* entries that send something */
+    uint32_t others; /* entries that do not */
     uint32_t closes; /* entries that close a link */
 };
 
@@ -103,10 +107,14 @@ struct ms_node {
     bool work_wanted;     /* the loop came for it meanwhile */
     uint64_t wake_at, armed_at; /* the earliest tick wanted; what the timer is set to while it sleeps */
     struct ms_net_queue net;
+    bool net_taken;       /* the loop has taken a part of it and not come back yet */
+    bool net_visited;     /* a worker has; it looks again */
+    bool net_left;        /* a worker has left something on the links for the loop */
 
     /* [lock] waits and calls */
     struct ms_list waiters[MS_NODE_LEVELS];
     uint32_t inside;      /* calls that wait: ms_close waits for them */
+    uint32_t workers;     /* threads that let go of the lock as workers: ms_close waits for them too */
     uint32_t watchers;    /* on `changed` */
     uint32_t txns;        /* alive, waiting ones too */
     uint32_t batches;     /* waiting for keys */
@@ -121,7 +129,8 @@ struct ms_node {
     struct ms_loop loop;
     struct ms_disk disk;
     struct ms_tcp *tcp;
-    struct ms_net_queue net_run; /* loop */
+    struct ms_net_queue net_run;   /* loop */
+    struct ms_net_queue net_visit; /* the worker that visits */
     bool net_lost, net_cut;      /* memory for the queue was out, [lock]; so links are to be cut, loop */
     bool hang_up, hung_up;       /* [lock] ms_close wants the links closed; they are */
     bool hanging;                /* loop */
@@ -151,7 +160,8 @@ struct ms_txn {
 
 void ms_node_lock(struct ms_node *node);
 void ms_node_unlock(struct ms_node *node);
-void ms_node_unlock_working(struct ms_node *node); /* and does what is queued for the disk, if nobody is at it */
+void ms_node_unlock_working(struct ms_node *node); /* and does what is queued for the disk, if nobody is at it, and sends what
+                                                      comes of it: the loop need not wake up for a lone change */
 void ms_node_settle(struct ms_node *node); /* what unlock does for others, without letting go: before waiting on a condition */
 void ms_node_enter(struct ms_door *door); /* the same, with the time measured */
 void ms_node_leave(struct ms_door *door);
@@ -186,6 +196,7 @@ void ms_net_close(struct ms_node *node, uint64_t link);
 void ms_net_pause(struct ms_node *node, uint64_t link, bool paused);
 bool ms_net_take(struct ms_node *node); /* loop, with the lock: true if something was queued */
 void ms_net_perform(struct ms_node *node); /* loop, without it */
+void ms_net_visit(struct ms_node *node); /* with the lock, which is let go meanwhile; a worker: sends what little there is */
 void ms_net_drop(struct ms_net_queue *queue);
 
 /* ---- node_read.c ---------------------------------------------------------------------------------------------------------------- */

@@ -190,9 +190,11 @@ enum { ROUNDS = 4 }; /* of engine and disk in one turn, before the sockets are l
 
 static void hang_up(struct ms_node *node)
 {
+    ms_tcp_enter(node->tcp);
     if (!node->hanging) ms_tcp_close_all(node->tcp);
     node->hanging = true;
     bool idle = ms_tcp_idle(node->tcp);
+    ms_tcp_leave(node->tcp);
     ms_node_lock(node);
     if (idle && !node->hung_up) {
         node->hung_up = true;

@@ -1,5 +1,9 @@
 /* Links between the engine and the loop: what the engine says to a link is queued, since it may speak on any thread, and done by
- * the loop; what links report goes into the engine at once. */
+ * the loop; what links report goes into the engine at once.
+ *
+ * The loop wakes up late, by the measure of a change that is otherwise on its way. So a worker that has written the log also sends what
+ * came of it, as a visitor of tcp.h, if it is little and nothing but sending. Order: whoever takes from the queue holds tcp's mutex from
+ * then until it is done (a worker), or keeps workers out meanwhile (the loop, net_taken). */
 #include "node.h"
 
 #include <stdio.h>
@@ -21,7 +25,12 @@ static bool push(struct ms_node *node, struct net_op op, const void *payload)
     size_t before = ops->size;
     ms_buf_add(ops, &op, sizeof op);
     ms_buf_add(ops, payload, op.size);
-    if (!ops->failed) return true;
+    if (!ops->failed) {
+        node->net.bytes += op.size + (op.block ? op.block->size : 0);
+        if (op.kind == NET_SEND) node->net.sends++;
+        else node->net.others++;
+        return true;
+    }
     ops->failed = false;
     ops->size = before;
     node->net_lost = true;
@@ -75,14 +84,20 @@ static bool is_closing(const struct ms_node *node, uint64_t link)
 
 /* ---- doing: loop thread ----------------------------------------------------------------------------------------------------------- */
 
+static void swap(struct ms_net_queue *a, struct ms_net_queue *b)
+{
+    struct ms_net_queue was = *a;
+    *a = *b;
+    *b = was;
+}
+
 bool ms_net_take(struct ms_node *node)
 {
-    bool any = node->net.ops.size > 0 || node->net_lost;
+    bool any = node->net.ops.size > 0 || node->net_lost || node->net_left;
     if (node->net_lost) node->net_cut = true;
-    node->net_lost = false;
-    struct ms_net_queue empty = node->net_run;
-    node->net_run = node->net;
-    node->net = empty;
+    node->net_lost = node->net_left = false;
+    node->net_taken = any;
+    swap(&node->net, &node->net_run);
     return any;
 }
 
@@ -95,6 +110,17 @@ static void do_op(struct ms_node *node, const struct net_op *op, struct ms_bytes
     default: ms_tcp_pause(node->tcp, op->link, op->flags != 0); break;
     }
     ms_block_unref(op->block);
+}
+
+/* Inside tcp. */
+static void do_ops(struct ms_node *node, struct ms_net_queue *queue)
+{
+    struct net_op op;
+    struct ms_bytes payload;
+    for (size_t at = 0; next_op(queue, &at, &op, &payload);) do_op(node, &op, payload);
+    ms_buf_clear(&queue->ops);
+    queue->bytes = 0;
+    queue->sends = queue->others = queue->closes = 0;
 }
 
 struct cut {
@@ -128,12 +154,44 @@ static void cut_links(struct ms_node *node)
 
 void ms_net_perform(struct ms_node *node)
 {
-    struct net_op op;
-    struct ms_bytes payload;
-    for (size_t at = 0; next_op(&node->net_run, &at, &op, &payload);) do_op(node, &op, payload);
-    ms_buf_clear(&node->net_run.ops);
-    node->net_run.closes = 0;
+    ms_tcp_enter(node->tcp);
+    do_ops(node, &node->net_run);
     if (node->net_cut) cut_links(node);
+    ms_tcp_leave(node->tcp);
+}
+
+/* ---- sending without the loop: a worker's thread ------------------------------------------------------------------------------------- */
+
+/* More is worth a wake-up, and would hold up the caller. */
+enum { VISITS = 3, VISIT_SENDS = 8, VISIT_BYTES = 16 << 10 };
+
+static void visit_sent(void *context, uint64_t link, size_t unsent)
+{
+    struct ms_node *node = context;
+    ms_node_lock(node);
+    if (!is_closing(node, link)) ms_engine_drained(&node->engine, link, unsent);
+    ms_node_unlock(node);
+}
+
+static bool may_visit(const struct ms_node *node)
+{
+    const struct ms_net_queue *net = &node->net;
+    if (net->sends == 0 || net->sends > VISIT_SENDS || net->bytes > VISIT_BYTES || net->others > 0) return false;
+    return !node->net_taken && !node->net_visited && !node->net_lost && ms_tcp_visit(node->tcp);
+}
+
+void ms_net_visit(struct ms_node *node)
+{
+    for (int i = 0; i < VISITS && may_visit(node); i++) {
+        node->net_visited = true;
+        swap(&node->net, &node->net_visit);
+        ms_node_unlock(node);
+        do_ops(node, &node->net_visit);
+        bool left = ms_tcp_end_visit(node->tcp, visit_sent, node);
+        ms_node_lock(node);
+        node->net_visited = false;
+        if (left) node->net_left = true;
+    }
 }
 
 void ms_net_drop(struct ms_net_queue *queue)
@@ -142,7 +200,8 @@ void ms_net_drop(struct ms_net_queue *queue)
     struct ms_bytes payload;
     for (size_t at = 0; next_op(queue, &at, &op, &payload);) ms_block_unref(op.block);
     ms_buf_close(&queue->ops);
-    queue->closes = 0;
+    queue->bytes = 0;
+    queue->sends = queue->others = queue->closes = 0;
 }
 
 /* ---- what links report: loop thread -------------------------------------------------------------------------------------------------- */

@@ -20,8 +20,9 @@ void ms_node_lock(struct ms_node *node)
 
 bool ms_node_urgent(const struct ms_node *node)
 {
-    if (node->net.ops.size > 0 || node->net_lost || node->wake_at < node->armed_at) return true;
-    return !node->at_work && (node->work_wanted || ms_disk_pending(&node->disk)); /* a worker looks again when it lets go */
+    if (node->net_lost || node->net_left || node->wake_at < node->armed_at) return true;
+    if (node->at_work) return false; /* a worker looks again when it lets go */
+    return (node->net.ops.size > 0 && !node->net_visited) || node->work_wanted || ms_disk_pending(&node->disk);
 }
 
 bool ms_node_has_work(const struct ms_node *node)
@@ -85,9 +86,10 @@ void ms_node_unlock(struct ms_node *node)
     struct ms_list done;
     ms_list_init(&done);
     if (node->moved) collect(node, &done);
-    bool tell = must_tell(node);
+    bool tell = must_tell(node), closing = node->closing;
+    if (tell && closing) ms_loop_wake(&node->loop); /* not later: without the lock, ms_close may end the node */
     (void)pthread_mutex_unlock(&node->mutex);
-    if (tell) ms_loop_wake(&node->loop);
+    if (tell && !closing) ms_loop_wake(&node->loop);
     wake_all(&done);
 }
 
@@ -108,16 +110,21 @@ static void work(struct ms_node *node)
     wake_all(&done);
     (void)pthread_mutex_lock(&node->mutex);
     node->at_work = false;
+    ms_net_visit(node);
 }
 
 void ms_node_unlock_working(struct ms_node *node)
 {
+    node->workers++;
     for (int i = 0; i < WORK_ROUNDS && !node->at_work && ms_disk_fresh(&node->disk); i++) {
         if (node->pump) ms_engine_pump(&node->engine);
         node->pump = false;
         if (!ms_disk_pending(&node->disk)) break;
         work(node);
     }
+    ms_net_visit(node);
+    node->workers--;
+    if (node->closing) (void)pthread_cond_broadcast(&node->changed); /* ms_close waits for that */
     ms_node_unlock(node);
 }
 

@@ -25,7 +25,7 @@ void ms_tcp_schedule(struct ms_tcp_link *link)
 {
     struct ms_tcp *tcp = link->tcp;
     if (ms_list_empty(&link->todo)) ms_list_add_tail(&tcp->todo, &link->todo);
-    event_active(&tcp->work, EV_TIMEOUT, 0);
+    if (!tcp->visited) event_active(&tcp->work, EV_TIMEOUT, 0);
 }
 
 static void link_turn(struct ms_tcp_link *link)
@@ -79,7 +79,10 @@ static void work(evutil_socket_t fd, short what, void *context)
 {
     (void)fd;
     (void)what;
-    ms_tcp_flush(context);
+    struct ms_tcp *tcp = context;
+    ms_tcp_enter(tcp);
+    ms_tcp_flush(tcp);
+    ms_tcp_leave(tcp);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */
@@ -97,6 +100,12 @@ int ms_tcp_new(const struct ms_tcp_config *config, struct ms_tcp **tcp)
     if (config->secret && !(made->secret = ms_strdup(config->secret))) {
         ms_release(made);
         return MS_E_MEMORY;
+    }
+    rc = ms_mutex_init(&made->mutex);
+    if (rc < 0) {
+        ms_release(made->secret);
+        ms_release(made);
+        return rc;
     }
     (void)snprintf(made->cluster, sizeof made->cluster, "%s", config->cluster);
     made->base = config->base;
@@ -140,6 +149,7 @@ void ms_tcp_free(struct ms_tcp *tcp)
     while (!ms_list_empty(&tcp->dead)) ms_tcp_link_free(ms_list_entry(tcp->dead.next, struct ms_tcp_link, node));
     while (!ms_list_empty(&tcp->lookups)) ms_list_remove(tcp->lookups.next);
     (void)event_del(&tcp->work);
+    (void)pthread_mutex_destroy(&tcp->mutex);
     ms_release(tcp->secret);
     ms_release(tcp);
 }
@@ -278,13 +288,13 @@ static void relieved(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     struct ms_tcp *tcp = context;
+    ms_tcp_enter(tcp);
     if (event_add(&tcp->listener, NULL)) relieve(tcp);
+    ms_tcp_leave(tcp);
 }
 
-static void accept_some(evutil_socket_t fd, short what, void *context)
+static void accept_some(struct ms_tcp *tcp, int fd)
 {
-    (void)what;
-    struct ms_tcp *tcp = context;
     for (int i = 0; i < ACCEPTS && tcp->listen_fd >= 0; i++) { /* the owner may close all from an event */
         struct ms_address address = {.size = sizeof address.sockaddr};
         int got = accept4(fd, (struct sockaddr *)&address.sockaddr, &address.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -299,6 +309,15 @@ static void accept_some(evutil_socket_t fd, short what, void *context)
             return;
         }
     }
+}
+
+static void acceptable(evutil_socket_t fd, short what, void *context)
+{
+    (void)what;
+    struct ms_tcp *tcp = context;
+    ms_tcp_enter(tcp);
+    accept_some(tcp, fd);
+    ms_tcp_leave(tcp);
 }
 
 static int listen_on(const struct ms_address *address, bool has_secret, int *fd)
@@ -341,7 +360,7 @@ int ms_tcp_listen(struct ms_tcp *tcp, const char *address, uint16_t *port)
         if (i + 1 < list.count) rc = 0;
     }
     if (rc < 0) return rc;
-    (void)event_assign(&tcp->listener, tcp->base, fd, EV_READ | EV_PERSIST, accept_some, tcp);
+    (void)event_assign(&tcp->listener, tcp->base, fd, EV_READ | EV_PERSIST, acceptable, tcp);
     (void)evtimer_assign(&tcp->relief, tcp->base, relieved, tcp);
     if (event_add(&tcp->listener, NULL)) {
         (void)close(fd);

@@ -9,8 +9,13 @@
  * that. What is said to a link that has ended is ignored, because a message and the end may cross.
  *
  * Threads: all functions belong to the loop's thread (before the loop runs, and after it: to the owner's), except
- * ms_tcp_reserve. Events are reported on the loop's thread and never from inside a ms_tcp_* function (but ms_tcp_flush);
- * from inside an event every function but ms_tcp_free may be called, for that link too.
+ * ms_tcp_reserve and what a visitor may do. Events are reported on the loop's thread and never from inside a ms_tcp_* function
+ * (but ms_tcp_flush); from inside an event every function but ms_tcp_free may be called, for that link too.
+ *
+ * Visitors: another thread that has something to send need not wait for the loop to wake up. Between ms_tcp_visit and
+ * ms_tcp_end_visit it may call ms_tcp_send; what the sockets take at once is gone when the visit ends, the rest is the loop's. An
+ * owner that lets others visit puts its own calls outside of events between ms_tcp_enter and ms_tcp_leave (in an event it is
+ * inside already), and takes its own locks after that one, never before.
  *
  * Bounds: at most links_max accepted links; as many more may be in a handshake (the oldest makes room for a new one, so that
  * idle connections lock nobody out); a handshake has handshake_ms in all; a frame's length is checked before memory is
@@ -85,6 +90,17 @@ void ms_tcp_send(struct ms_tcp *tcp, uint64_t link, uint8_t type, uint8_t flags,
 /* Does now what the end of the loop's turn would do: sends, reports. For an owner that works between two turns of the loop:
  * it saves a system call. Unlike all others it may report events; from inside an event it does nothing. */
 void ms_tcp_flush(struct ms_tcp *tcp);
+
+/* Loop thread: keeps visitors out; it waits for one that is inside, who never waits. Not in an event, not twice. */
+void ms_tcp_enter(struct ms_tcp *tcp);
+void ms_tcp_leave(struct ms_tcp *tcp);
+
+/* Any other thread, with any lock: false if the loop or another visitor is inside, or the loop is about to be. */
+bool ms_tcp_visit(struct ms_tcp *tcp);
+
+/* Sends without waiting, and leaves. sent is called, on this thread and before it leaves, instead of `drained`, and may not call
+ * ms_tcp_*. true: something is left (a full socket, an error) that the loop must come for: ms_tcp_enter, ms_tcp_leave. */
+bool ms_tcp_end_visit(struct ms_tcp *tcp, void (*sent)(void *context, uint64_t link, size_t unsent), void *context);
 
 void ms_tcp_close(struct ms_tcp *tcp, uint64_t link); /* sends what was given to ms_tcp_send within linger_ms, then closes */
 

@@ -88,12 +88,15 @@ static void try_next(struct ms_tcp_link *link, int rc)
 static void looked_up(void *context, int rc, const struct ms_address_list *list)
 {
     struct ms_tcp_link *link = context;
+    struct ms_tcp *tcp = link->tcp;
+    ms_tcp_enter(tcp);
     link->attempt->lookup = NULL;
     link->attempt->list = *list;
     if (rc < 0)
         ms_tcp_link_fail(link, rc, false);
     else
         try_next(link, 0);
+    ms_tcp_leave(tcp);
 }
 
 void ms_tcp_attempt_start(struct ms_tcp_link *link)

@@ -10,11 +10,8 @@
 #include "../base/mem.h"
 #include "threads.h"
 
-static void timer_fired(evutil_socket_t fd, short what, void *context)
+static void out_of_time(struct ms_tcp_link *link)
 {
-    (void)fd;
-    (void)what;
-    struct ms_tcp_link *link = context;
     if (link->state == MS_TCP_CONNECTING) {
         ms_tcp_attempt_timeout(link);
     } else if (link->state == MS_TCP_SHAKING) {
@@ -24,6 +21,18 @@ static void timer_fired(evutil_socket_t fd, short what, void *context)
     } else {
         ms_tcp_link_die(link);
     }
+}
+
+/* libevent's callbacks. A link that dies in one keeps its memory until the work event, so that its tcp can be had before. */
+static void timer_fired(evutil_socket_t fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct ms_tcp_link *link = context;
+    struct ms_tcp *tcp = link->tcp;
+    ms_tcp_enter(tcp);
+    out_of_time(link);
+    ms_tcp_leave(tcp);
 }
 
 struct ms_tcp_link *ms_tcp_link_new(struct ms_tcp *tcp, bool outgoing)
@@ -64,7 +73,11 @@ static void readable(evutil_socket_t fd, short what, void *context)
 {
     (void)fd;
     (void)what;
-    ms_tcp_link_readable(context);
+    struct ms_tcp_link *link = context;
+    struct ms_tcp *tcp = link->tcp;
+    ms_tcp_enter(tcp);
+    ms_tcp_link_readable(link);
+    ms_tcp_leave(tcp);
 }
 
 static void writable(evutil_socket_t fd, short what, void *context)
@@ -72,10 +85,14 @@ static void writable(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     struct ms_tcp_link *link = context;
+    struct ms_tcp *tcp = link->tcp;
+    ms_tcp_enter(tcp);
+    link->blocked = false;
     if (link->state == MS_TCP_CONNECTING)
         ms_tcp_attempt_writable(link);
     else
         ms_tcp_link_flush(link);
+    ms_tcp_leave(tcp);
 }
 
 void ms_tcp_link_attach(struct ms_tcp_link *link, int fd)

@@ -1,9 +1,12 @@
 /* Inside of tcp: what its files share. tcp.c has the owner's functions, the listener and the turn; tcp_link.c the life of a
- * link; tcp_read.c bytes in, handshake, frames; tcp_write.c frames out; tcp_connect.c how an outgoing link comes by its
- * socket.
+ * link; tcp_read.c bytes in, handshake, frames; tcp_write.c frames out; tcp_visit.c other threads; tcp_connect.c how an outgoing
+ * link comes by its socket.
  *
  *      CONNECTING ──> SHAKING ──> UP ──> CLOSING ──> DEAD
  *           └────────────┴─────────┴──────────────────^
+ *
+ * All of it is under the mutex: every callback of libevent takes it, and the owner and visitors do with ms_tcp_enter and
+ * ms_tcp_visit. Only the loop's thread touches libevent's events, which know of no mutex.
  *
  * Two rules make re-entrance harmless (the owner may call anything from an event):
  *  - ms_tcp_* functions only note what is to be done and put the link on the `todo` list; the work event does it, at the end
@@ -22,12 +25,16 @@
 #include "address.h"
 #include "auth.h"
 #include "tcp.h"
+#include "threads.h"
 
 struct evbuffer;
 
 enum { MS_TCP_STILLBORN_MAX = 32 };
 
 struct ms_tcp {
+    pthread_mutex_t mutex;
+    atomic_bool wanted; /* the loop waits for the mutex: no more visitors */
+    bool visited;       /* a visitor has it */
     struct event_base *base;
     const struct ms_tcp_events *events;
     void *context;
@@ -61,6 +68,7 @@ struct ms_tcp_link {
     int fd; /* -1 = none */
     bool outgoing, paused;
     bool resumed;      /* frames may wait in the buffer */
+    bool blocked;      /* the loop sends on when the socket takes more */
     bool write_failed; /* what the peer still said is read, then the link fails */
     bool shut;         /* CLOSING: our last byte is out */
     int err;           /* a failure met inside ms_tcp_*, to be reported: MEMORY or IO */
@@ -108,6 +116,9 @@ void ms_tcp_link_frames(struct ms_tcp_link *link); /* reports the whole frames t
 /* ---- tcp_write.c ------------------------------------------------------------------------------------------------------ */
 
 void ms_tcp_link_flush(struct ms_tcp_link *link); /* sends what the socket takes; reports `drained` */
+
+/* Hands bytes to the system until there are none, it takes no more, or it is others' turn. *sent: how many it took. 0 or errno. */
+int ms_tcp_link_send(struct ms_tcp_link *link, size_t *sent);
 
 /* ---- tcp_connect.c ---------------------------------------------------------------------------------------------------- */
 

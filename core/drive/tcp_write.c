@@ -51,8 +51,7 @@ size_t ms_tcp_unsent(const struct ms_tcp *tcp, uint64_t id)
     return link ? evbuffer_get_length(link->out) : 0;
 }
 
-/* Hands bytes to the system until there are none, it takes no more, or it is others' turn. *sent: how many it took. */
-static int send_some(struct ms_tcp_link *link, size_t *sent)
+int ms_tcp_link_send(struct ms_tcp_link *link, size_t *sent)
 {
     *sent = 0;
     while (evbuffer_get_length(link->out) && *sent < TURN_BYTES) {
@@ -88,14 +87,15 @@ void ms_tcp_link_flush(struct ms_tcp_link *link)
 {
     if (link->fd < 0 || link->state == MS_TCP_CONNECTING || link->write_failed) return;
     size_t sent;
-    int err = send_some(link, &sent);
+    int err = ms_tcp_link_send(link, &sent);
     if (err) {
         send_failed(link, err);
         return;
     }
     size_t unsent = evbuffer_get_length(link->out);
     if (unsent) {
-        if (event_add(&link->writable, NULL))
+        link->blocked = event_add(&link->writable, NULL) == 0;
+        if (!link->blocked)
             ms_tcp_link_fail(link, ms_fail(MS_E_MEMORY, "no memory to watch a socket"), false);
     } else if (link->state == MS_TCP_CLOSING && !link->shut) {
         link->shut = true;
