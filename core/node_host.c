@@ -7,18 +7,27 @@
  *
  * A FULL of a table is walked shard by shard under the lock while changes go on. The lsn at which each shard was copied is
  * remembered, and a later delta with an lsn up to it is left out, so that the host never sees a value go back. */
-#include "node.h"
+#include "node_conflict.h"
 
 #include <stdio.h>
 
 enum { PART_BYTES = 256 << 10, HOLD_BYTES = 32 << 10, LINES_MAX = 1000, PAUSE_MIN_US = 100000, PAUSE_MAX_US = 10000000 };
 
-enum host_kind { HOST_BLOCK, HOST_ROLE, HOST_LINE, HOST_ENTERED };
+enum host_kind { HOST_BLOCK, HOST_ROLE, HOST_LINE, HOST_ENTERED, HOST_RESOLVED };
+
+/* A thread that waits for the host to take a value: on its stack. */
+struct resolved {
+    struct ms_table *table;
+    struct ms_bytes key, value;
+    int result;
+    struct ms_parker parker;
+};
 
 struct host_item {
     struct ms_list node;
     int kind, number; /* the role, or the severity */
     struct ms_block *block;
+    struct resolved *resolved; /* borrowed: its thread waits */
     struct ms_bytes key; /* of what has entered the view; behind the text. data == NULL: of some key or other */
     char text[];
 };
@@ -392,9 +401,44 @@ static void tell(struct ms_node *node, const struct host_item *item)
     ms_node_lock(node);
 }
 
+static void call_resolved(struct ms_node *node, struct resolved *resolved)
+{
+    const struct ms_host *host = &node->host.host;
+    ms_node_unlock(node);
+    resolved->result = host->resolved(host->context, resolved->table, resolved->key, resolved->value);
+    ms_parker_wake(&resolved->parker);
+    ms_node_lock(node);
+}
+
+void ms_host_resolved(struct ms_table *table, struct ms_bytes key, struct ms_bytes value)
+{
+    struct ms_node *node = table->node;
+    struct resolved resolved = {.table = table, .key = key, .value = value, .result = MS_E_MEMORY};
+    ms_parker_init(&resolved.parker);
+    ms_node_lock(node);
+    bool wanted = node->host.host.resolved && node->host.thread.started && !node->host.stop;
+    bool queued = wanted && push(&node->host, HOST_RESOLVED, 0, NULL, "");
+    if (queued) ms_list_entry(node->host.items.prev, struct host_item, node)->resolved = &resolved;
+    ms_node_unlock(node);
+    if (queued) (void)ms_parker_wait(&resolved.parker, MS_FOREVER);
+    if (!wanted || resolved.result == 0) return;
+    ms_node_lock(node);
+    node->engine.counters.host_failures++;
+    node->engine.alarms++;
+    (void)snprintf(node->engine.alarm, sizeof node->engine.alarm, "the host did not take what was decided for an entry of table %s (%d)",
+                   table->state->name, resolved.result);
+    ms_host_line(node, MS_LOG_ERROR, node->engine.alarm);
+    ms_node_unlock(node);
+}
+
 static void handle(struct ms_node *node, struct host_item *item)
 {
     ms_list_remove(&item->node);
+    if (item->kind == HOST_RESOLVED) {
+        call_resolved(node, item->resolved);
+        free_item(item);
+        return;
+    }
     if (item->kind == HOST_BLOCK) {
         node->host.bytes -= item->block->size;
         if (!node->host.stop) apply_block(node, item->block);

@@ -1,5 +1,5 @@
 /* io.h for a real node: effects become word for the threads. And the loop's turn, which runs the engine. */
-#include "node.h"
+#include "node_conflict.h"
 
 static struct ms_node *node_of(struct ms_io *io)
 {
@@ -89,9 +89,24 @@ static void io_stage_abort(struct ms_io *io)
     ms_disk_stage_abort(&node_of(io)->disk);
 }
 
-static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text)
+static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras)
 {
-    ms_disk_archive(&node_of(io)->disk, from, text);
+    ms_disk_archive(&node_of(io)->disk, from, text, extras);
+}
+
+static void io_extras_read(struct ms_io *io, uint64_t boot)
+{
+    ms_disk_extras_read(&node_of(io)->disk, boot);
+}
+
+static void io_report(struct ms_io *io, uint64_t id, uint64_t done, struct ms_bytes text)
+{
+    ms_disk_report(&node_of(io)->disk, id, done, text);
+}
+
+static void io_conflict(struct ms_io *io, uint64_t link, const struct ms_extra *extra)
+{
+    ms_conflict_queue(node_of(io), link, extra);
 }
 
 /* ---- links ----------------------------------------------------------------------------------------------------------------------- */
@@ -171,6 +186,9 @@ const struct ms_io_ops ms_node_io_ops = {
     .stage_commit = io_stage_commit,
     .stage_abort = io_stage_abort,
     .archive = io_archive,
+    .extras_read = io_extras_read,
+    .report = io_report,
+    .conflict = io_conflict,
     .connect = io_connect,
     .send = io_send,
     .close = io_close,

@@ -102,10 +102,26 @@ void ms_disk_stage_abort(struct ms_disk *disk)
     push(disk, (struct ms_disk_op){.kind = MS_DISK_STAGE_ABORT});
 }
 
-void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text)
+void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text, struct ms_bytes extras)
 {
-    struct ms_disk_op op = op_with_bytes(MS_DISK_ARCHIVE, text);
-    op.from = from;
+    struct ms_disk_op op = {.kind = MS_DISK_ARCHIVE, .from = from, .limit = text.size, .size = text.size + extras.size};
+    op.bytes = ms_alloc(op.size);
+    op.lost = op.bytes == NULL;
+    if (op.bytes && text.size) memcpy(op.bytes, text.data, text.size);
+    if (op.bytes && extras.size) memcpy(op.bytes + text.size, extras.data, extras.size);
+    push(disk, op);
+}
+
+void ms_disk_extras_read(struct ms_disk *disk, uint64_t boot)
+{
+    push(disk, (struct ms_disk_op){.kind = MS_DISK_EXTRAS, .from = boot});
+}
+
+void ms_disk_report(struct ms_disk *disk, uint64_t id, uint64_t done, struct ms_bytes text)
+{
+    struct ms_disk_op op = op_with_bytes(MS_DISK_REPORT, text);
+    op.from = id;
+    op.limit = done;
     push(disk, op);
 }
 

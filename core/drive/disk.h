@@ -176,7 +176,9 @@ void ms_disk_stage_begin(struct ms_disk *disk);
 void ms_disk_stage_write(struct ms_disk *disk, struct ms_bytes groups);
 void ms_disk_stage_commit(struct ms_disk *disk, uint64_t end);
 void ms_disk_stage_abort(struct ms_disk *disk);
-void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text);
+void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text, struct ms_bytes extras);
+void ms_disk_extras_read(struct ms_disk *disk, uint64_t boot);
+void ms_disk_report(struct ms_disk *disk, uint64_t id, uint64_t done, struct ms_bytes text);
 void ms_disk_forget(struct ms_disk *disk, uint64_t link); /* the link is gone: close what is open for it */
 void ms_disk_discard(struct ms_disk *disk, struct ms_store *old); /* takes it: freeing a million entries is a slow job too */
 

@@ -108,8 +108,8 @@ static int fill_archive(struct archive *archive, const struct ms_disk_op *op)
     struct ms_disk *disk = archive->disk;
     if (op->from) (void)snprintf(archive->name, sizeof archive->name, "records-%020" PRIu64 ".jsonl", op->from);
     else (void)snprintf(archive->name, sizeof archive->name, "buffers-%" PRIu64 ".jsonl", ms_clock_real());
-    ms_buf_add(&archive->text, op->bytes, op->size);
-    if (op->size && op->bytes[op->size - 1] != '\n') ms_buf_add8(&archive->text, '\n');
+    ms_buf_add(&archive->text, op->bytes, op->limit);
+    if (op->limit && op->bytes[op->limit - 1] != '\n') ms_buf_add8(&archive->text, '\n');
     if (!op->from) return 0;
     disk->door->enter(disk->door);
     ms_render_names_of(disk->door->engine->store, &archive->names); /* tables may have been defined before `from` */
@@ -133,8 +133,10 @@ static int archive_all(struct ms_disk *disk, const struct ms_disk_op *op)
 
 void ms_disk_archive_run(struct ms_disk *disk, const struct ms_disk_op *op)
 {
+    uint64_t extras = 0;
     int rc = archive_all(disk, op);
+    if (!rc) rc = ms_disk_extras_make(disk, op->from, ms_bytes(op->bytes + op->limit, op->size - op->limit), &extras);
     disk->door->enter(disk->door);
-    ms_engine_archived(disk->door->engine, rc);
+    ms_engine_archived(disk->door->engine, extras, rc);
     disk->door->leave(disk->door);
 }

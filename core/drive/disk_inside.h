@@ -18,6 +18,8 @@ enum ms_disk_kind {
     MS_DISK_SNAPSHOT_READ,
     MS_DISK_FORGET,
     MS_DISK_DISCARD,
+    MS_DISK_EXTRAS,
+    MS_DISK_REPORT,
     /* bulk thread, in order */
     MS_DISK_ARCHIVE,
     MS_DISK_STAGE_BEGIN,
@@ -70,6 +72,11 @@ void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bu
 
 /* ---- disk_archive.c */
 void ms_disk_archive_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bulk thread */
+
+/* ---- disk_extras.c: bulk thread */
+int ms_disk_extras_make(struct ms_disk *disk, uint64_t from, struct ms_bytes extras, uint64_t *count);
+void ms_disk_extras_run(struct ms_disk *disk, const struct ms_disk_op *op);
+void ms_disk_report_run(struct ms_disk *disk, const struct ms_disk_op *op);
 
 void ms_disk_stage_throttle(struct ms_disk *disk, size_t size);           /* loop thread: waits while too much is queued */
 void ms_disk_stage_finish(struct ms_disk *disk);                          /* loop thread: after a commit */

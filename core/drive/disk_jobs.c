@@ -7,6 +7,8 @@ static void run_op(struct ms_disk *disk, const struct ms_disk_op *op)
     case MS_DISK_READ: ms_disk_read_log(disk, op); break;
     case MS_DISK_SNAPSHOT_READ: ms_disk_read_snapshot(disk, op); break;
     case MS_DISK_FORGET: ms_disk_close_link(disk, op->link); break;
+    case MS_DISK_EXTRAS: ms_disk_extras_run(disk, op); break;
+    case MS_DISK_REPORT: ms_disk_report_run(disk, op); break;
     case MS_DISK_DISCARD: break; /* freeing the operation is all there is to do */
     default: ms_disk_stage_run(disk, op); break;
     }
@@ -42,7 +44,9 @@ void ms_disk_job_fail(struct ms_disk *disk, const struct ms_disk_op *op, int rc)
     case MS_DISK_SNAPSHOT_READ:
         ms_engine_snapshot_data(engine, op->link, op->from, op->limit, ms_bytes("", 0), false, 0, rc);
         break;
-    case MS_DISK_ARCHIVE: ms_engine_archived(engine, rc); break;
+    case MS_DISK_ARCHIVE: ms_engine_archived(engine, 0, rc); break;
+    case MS_DISK_EXTRAS: ms_engine_extras(engine, NULL, rc); break;
+    case MS_DISK_REPORT: ms_engine_reported(engine, 0, "", rc); break;
     case MS_DISK_STAGE_COMMIT: ms_engine_staged(engine, op->from, rc); break;
     default: break; /* left-overs are removed the next time */
     }

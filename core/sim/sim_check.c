@@ -106,6 +106,7 @@ void ms_sim_check_opened(struct ms_sim_node *node)
         ms_sim_broken(sim, node->index, "recovered up to lsn %llu, but %llu was %s", lsn, (unsigned long long)floor.lsn,
                       node->lost_power ? "synced" : "written");
     node->last = node->handed = node->written = node->synced = place;
+    sim->counts.extras_pending += node->engine.extras.pending > 0;
     node->lost_power = false;
     node->switching.epoch = -2;
     node->last_written = node->last_synced = place.lsn;
@@ -227,6 +228,7 @@ static void check_replaced(struct ms_sim_node *node, struct ms_sim_point now)
             ms_sim_broken(sim, node->index, "gave up the records from %llu on without archiving them",
                           (unsigned long long)common + 1);
         sim->counts.lost_leader_records += epochs[before.epoch].owner == node->index;
+        ms_sim_extras_given_up(node, before, common);
     }
     node->jobs.archived_from = UINT64_MAX;
     node->handed = now;
@@ -327,6 +329,13 @@ static void count_events(struct ms_sim_node *node)
     counts->link_timeouts += now->link_timeouts - last->link_timeouts;
     counts->flushes += now->flushes - last->flushes;
     counts->coalesced += now->coalesced - last->coalesced;
+    counts->extras_sent += now->extras_sent - last->extras_sent;
+    counts->extras_resent += now->extras_resent - last->extras_resent;
+    counts->extras_answered += now->extras_answered - last->extras_answered;
+    counts->extras_unresolved += now->extras_unresolved - last->extras_unresolved;
+    counts->conflicts_theirs += now->conflicts[MS_OUTCOME_THEIRS] - last->conflicts[MS_OUTCOME_THEIRS];
+    counts->conflicts_mine += now->conflicts[MS_OUTCOME_MINE] - last->conflicts[MS_OUTCOME_MINE];
+    counts->conflicts_equal += now->conflicts_equal - last->conflicts_equal;
     counts->verdict_continue += now->verdicts[MS_VERDICT_CONTINUE] - last->verdicts[MS_VERDICT_CONTINUE];
     counts->verdict_empty += now->verdicts[MS_VERDICT_EMPTY] - last->verdicts[MS_VERDICT_EMPTY];
     counts->verdict_trimmed += now->verdicts[MS_VERDICT_TRIMMED] - last->verdicts[MS_VERDICT_TRIMMED];

@@ -208,18 +208,21 @@ static void run_archive(struct ms_sim_node *node, const struct ms_sim_job *job)
 {
     struct ms_buf text;
     ms_buf_init(&text);
-    ms_buf_add(&text, job->data, job->size);
+    ms_buf_add(&text, job->data, job->keep);
+    uint64_t extras = 0;
     int rc = job->lsn && node->log ? append_records(node, job->lsn, &text) : 0;
     char name[64], taken[MS_PATH_MAX];
     (void)snprintf(name, sizeof name, "%s-%llu.txt", job->lsn ? "diverged" : "buffer", (unsigned long long)job->lsn);
     if (!rc) rc = text.failed ? MS_E_MEMORY : ms_datadir_archive(&node->dir, name, ms_buf_bytes(&text), taken);
     ms_buf_close(&text);
+    if (!rc) rc = ms_sim_extras_archive(node, job->lsn, ms_bytes(job->data + job->keep, job->size - job->keep), &extras);
     if (ms_sim_node_stopped(node)) return;
     count_failure(node, rc, &node->sim->counts.eio_other);
     if (!rc) node->sim->counts.archived++;
     if (!rc && job->lsn && job->lsn < node->jobs.archived_from) node->jobs.archived_from = job->lsn;
+    if (!rc && job->lsn) node->jobs.archive_first = node->log ? ms_log_first(node->log) : UINT64_MAX;
     ms_sim_note(node->sim, node->index, "archived from %llu: %d", (unsigned long long)job->lsn, rc);
-    ms_engine_archived(&node->engine, rc);
+    ms_engine_archived(&node->engine, extras, rc);
     ms_sim_node_after(node);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "../base/error.h"
+#include "../sync/extras_file.h"
 #include "sim_world.h"
 
 static const char cluster_name[] = "sim";
@@ -109,11 +110,34 @@ static void io_stage_abort(struct ms_io *io)
     ms_sim_jobs_add(ms_sim_node_of(io), MS_SIM_JOB_ABORT, NULL, 0, 0, ms_bytes(NULL, 0));
 }
 
-static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text)
+static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras)
 {
     struct ms_sim_node *node = ms_sim_node_of(io);
+    struct ms_buf both;
     if (from == 0 && text.size) node->text_archives++;
-    ms_sim_jobs_add(node, MS_SIM_JOB_ARCHIVE, NULL, from, 0, text);
+    int64_t countdown = ms_sim_hush();
+    ms_buf_init(&both);
+    ms_buf_add(&both, text.data, text.size);
+    ms_buf_add(&both, extras.data, extras.size);
+    ms_sim_unhush(countdown);
+    if (both.failed) ms_sim_out_of_memory(node->sim);
+    ms_sim_jobs_add(node, MS_SIM_JOB_ARCHIVE, NULL, from, text.size, ms_buf_bytes(&both));
+    ms_buf_close(&both);
+}
+
+static void io_extras_read(struct ms_io *io, uint64_t boot)
+{
+    ms_sim_extras_read(ms_sim_node_of(io), boot);
+}
+
+static void io_report(struct ms_io *io, uint64_t id, uint64_t done, struct ms_bytes text)
+{
+    ms_sim_extras_report(ms_sim_node_of(io), id, done, text);
+}
+
+static void io_conflict(struct ms_io *io, uint64_t link, const struct ms_extra *extra)
+{
+    ms_sim_extras_conflict(ms_sim_node_of(io), link, extra);
 }
 
 static uint64_t io_connect(struct ms_io *io, const char *address)
@@ -207,6 +231,9 @@ static const struct ms_io_ops io_ops = {
     .stage_commit = io_stage_commit,
     .stage_abort = io_stage_abort,
     .archive = io_archive,
+    .extras_read = io_extras_read,
+    .report = io_report,
+    .conflict = io_conflict,
     .connect = io_connect,
     .send = io_send,
     .close = io_close,
@@ -253,7 +280,8 @@ static int open_state(struct ms_sim_node *node)
     node->recovered =
         ms_recover(&node->dir, ms_str(cluster_name), &node->log_config, &node->store, &node->log, &node->recovery);
     node->read_errors = ms_sim_fs_counters(node->fs)->eio > errors;
-    return node->recovered == MS_E_DAMAGED ? 0 : node->recovered;
+    if (node->recovered && node->recovered != MS_E_DAMAGED) return node->recovered;
+    return ms_extras_pending(&node->dir, &node->extras);
 }
 
 static int open_engine(struct ms_sim_node *node)
@@ -273,6 +301,7 @@ static int open_engine(struct ms_sim_node *node)
         .log_first = node->log ? ms_log_first(node->log) : 0,
         .log_room = node->log ? ms_log_room(node->log, largest) : 0,
         .snapshot_end = node->recovery.snapshot_end,
+        .extras = node->extras,
     };
     return ms_engine_init(&node->engine, &node->io, &node->store, &config);
 }
@@ -382,6 +411,7 @@ void ms_sim_node_close(struct ms_sim_node *node)
     ms_release(node->accepted);
     ms_release(node->waits);
     ms_release(node->logged);
+    ms_release(node->owed);
     ms_sim_view_close(node);
     ms_sim_fold_close(&node->mint);
 }

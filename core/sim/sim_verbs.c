@@ -73,6 +73,7 @@ int ms_sim_wipe(struct ms_sim *sim, uint32_t index)
     node->fs = fresh;
     node->written = node->synced = (struct ms_sim_point){-1, 0};
     node->damaged_disk = 0;
+    node->owed_count = 0;
     node->lost_power = node->has_led = false;
     node->dir.node_id = 0; /* it will be another node */
     node->switching.epoch = -2;
@@ -332,6 +333,7 @@ static const char *unsettled(struct ms_sim_node *node, struct ms_sim_node *leade
     if (node->wait_count) return "has unanswered promises";
     if (node->dirty) return "has unflushed buffers";
     if (e->tail.head != e->synced) return "has unsynced records";
+    if (e->extras.pending) return "has extras that are not decided";
     if (node == leader) return NULL;
     if (e->role != MS_ROLE_FOLLOWER || e->follow.state != MS_FOLLOW_STREAM) return "does not stream";
     if (node->store.applied != l->tail.head) return "is behind";
@@ -381,6 +383,7 @@ static int compare_all(struct ms_sim *sim, uint32_t leader)
     {
         if (!node->has_engine) continue;
         ms_sim_check_tables(node);
+        ms_sim_extras_check(node);
         if (!sim->failed && !ms_sim_equal(sim, leader, node->index))
             ms_sim_broken(sim, node->index, "is at its leader's position, but not equal");
     }

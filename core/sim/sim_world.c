@@ -274,6 +274,10 @@ static void vary_policy(struct ms_sim *sim)
     policy->window_bytes = 8u << ms_sim_between(sim, 10, 12);
     policy->on_no_replica = (int)ms_sim_below(&sim->dice, 2);
     policy->on_log_failure = (int)ms_sim_below(&sim->dice, 2);
+    static const int resolvers[] = {MS_RESOLVE_THEIRS, MS_RESOLVE_MINE, MS_RESOLVE_NEWEST};
+    policy->resolver = resolvers[ms_sim_below(&sim->dice, 3)];
+    for (uint32_t i = 0; i < policy->table_count; i++)
+        if (strcmp(policy->tables[i].name, "offset") == 0) policy->tables[i].resolver = MS_RESOLVE_MAX;
 }
 
 /* The tables of enum ms_sim_table. */
@@ -357,6 +361,7 @@ void ms_sim_free(struct ms_sim *sim)
     }
     ms_release(sim->queue);
     ms_release(sim->eternals);
+    ms_release(sim->effects);
     ms_sim_book_close(&sim->book);
     ms_buf_close(&sim->trace_text);
     ms_release(sim->trace);

@@ -210,9 +210,9 @@ struct ms_sim_job {
     struct ms_list node;
     int kind;
     struct ms_block *block; /* WRITE */
-    uint64_t lsn, keep;     /* TRIM; ARCHIVE: from; COMMIT: end */
+    uint64_t lsn, keep;     /* TRIM; ARCHIVE: from, size of the text; COMMIT: end */
     size_t size;
-    uint8_t data[]; /* ARCHIVE: text; STAGE_WRITE: groups */
+    uint8_t data[]; /* ARCHIVE: text, then extras; STAGE_WRITE: groups */
 };
 
 struct ms_sim_jobs {
@@ -226,6 +226,7 @@ struct ms_sim_jobs {
     uint64_t stage_size;
     int stage_rc;
     uint64_t archived_from; /* the lowest lsn archived since the last switch, UINT64_MAX = none */
+    uint64_t archive_first; /* the oldest lsn that the log had then */
 };
 
 enum ms_sim_damage {
@@ -255,6 +256,14 @@ struct ms_sim_maker { /* of snapshots */
 struct ms_sim_wait { /* a promise that is not answered yet */
     uint64_t lsn, epoch_id;
     int level;
+    struct ms_sim_point place;
+};
+
+struct ms_sim_effect { /* an extra that was put */
+    uint32_t key;
+    int reason;
+    uint64_t life;       /* of the leader */
+    uint64_t epoch, lsn; /* of the extra */
     struct ms_sim_point place;
 };
 
@@ -329,6 +338,11 @@ struct ms_sim_node {
     bool lost_power;                            /* since it was last up */
     bool stop_power;                            /* what an armed stop of the file system stands for */
 
+    /* extras */
+    uint64_t extras;  /* that waited when it started */
+    uint32_t *owed;   /* keys of changes that it gave up: in a loss report some time */
+    uint32_t owed_count, owed_capacity;
+
     /* the operator's notes */
     uint64_t down_until, refused_since;
     bool has_led, returning;
@@ -401,6 +415,14 @@ bool ms_sim_rules_own(const struct ms_rules *rules);
 bool ms_sim_rules_steady(const struct ms_rules *rules); /* own, and never failing */
 int ms_sim_rules_would(const struct ms_rules *rules, const char *table, struct ms_bytes key); /* of own ones: enum ms_decision */
 
+/* sim_extras.c */
+void ms_sim_extras_read(struct ms_sim_node *node, uint64_t boot);
+void ms_sim_extras_report(struct ms_sim_node *node, uint64_t id, uint64_t done, struct ms_bytes text);
+void ms_sim_extras_conflict(struct ms_sim_node *node, uint64_t link, const struct ms_extra *extra);
+int ms_sim_extras_archive(struct ms_sim_node *node, uint64_t from, struct ms_bytes extras, uint64_t *count);
+void ms_sim_extras_given_up(struct ms_sim_node *node, struct ms_sim_point before, uint64_t common); /* another history came in its place */
+void ms_sim_extras_check(struct ms_sim_node *node); /* nothing is pending: everything that is owed is in a report */
+
 /* sim_chaos.c */
 void ms_sim_chaos_start(struct ms_sim *sim);
 void ms_sim_chaos_calm(struct ms_sim *sim);
@@ -446,6 +468,8 @@ struct ms_sim {
     uint32_t next_batch, next_serial;
     uint32_t *eternals; /* keys */
     uint32_t eternal_count, eternal_capacity;
+    struct ms_sim_effect *effects;
+    uint32_t effect_count, effect_capacity;
     uint64_t next_value;
     uint32_t next_eternal;
     uint32_t classes;  /* of faults that this run has */

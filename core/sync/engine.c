@@ -69,6 +69,7 @@ int ms_engine_init(struct ms_engine *e, struct ms_io *io, struct ms_store *store
     e->room_end = config->log_room;
     e->snapshot_end = config->snapshot_end;
     e->highest = ms_lineage_last(&store->lineage);
+    e->extras.pending = config->extras;
     if (config->recovered) {
         e->damaged = true;
         ms_engine_alarm(e, "%s", ms_fail_message(config->recovered));
@@ -90,6 +91,7 @@ void ms_engine_close(struct ms_engine *e)
         ms_release(e->follow.stage);
         e->follow.stage = NULL;
     }
+    ms_extras_close(e);
     ms_tail_close(&e->tail);
     ms_view_close(&e->view);
     ms_rules_unref(e->rules);
@@ -199,6 +201,7 @@ void ms_engine_synced(struct ms_engine *e, uint64_t lsn, int err)
     ms_engine_update_replicated(e);
     ms_follow_ack(e);
     ms_engine_try_open(e);
+    ms_extras_advance(e);
     ms_engine_pump(e);
     ms_engine_changed(e);
 }
@@ -314,6 +317,7 @@ void ms_engine_tick(struct ms_engine *e)
     ms_engine_role_tick(e, now);
     ms_engine_peers_tick(e, now);
     ms_follow_tick(e, now);
+    ms_extras_tick(e, now);
 }
 
 /* ---- positions ------------------------------------------------------------------------------------------------------ */

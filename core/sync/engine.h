@@ -19,6 +19,7 @@
 #include "../state/snapshot.h"
 #include "../state/store.h"
 #include "../state/tail.h"
+#include "extras.h"
 #include "io.h"
 #include "peer.h"
 #include "policy.h"
@@ -42,7 +43,8 @@ enum ms_follow_state {
 struct ms_counters { /* all since start; status and the simulator read them */
     uint64_t groups_sent, bytes_sent, groups_applied, snapshots_made, snapshots_failed, snapshots_sent, bootstraps,
         bootstraps_failed, bootstraps_resumed, resumes, verdicts[8], marks_failed, stepdowns, log_failures, no_space, reconnects,
-        unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost, at_risk_exceeded, outside, left;
+        unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost,
+        at_risk_exceeded, outside, left, extras_sent, extras_resent, extras_answered, extras_unresolved, conflicts[4], conflicts_equal, conflicts_unresolved;
 };
 
 /* Flushing of one buffered table: flush.c */
@@ -123,7 +125,7 @@ struct ms_engine {
         bool switching;      /* stage_commit is under way, whatever the state is */
         uint64_t retry_at, backoff_us, heard, spoken;
         uint64_t progress;   /* position or offset at the last connect: back-off is reset when it moved */
-        uint64_t leader_head, leader_time_us, leader_node;
+        uint64_t leader_head, leader_time_us, leader_node, leader_boot, leader_features, leader_extra_max;
         bool in_sync;        /* the leader counts us in */
         struct ms_verdict verdict;
         uint64_t acked_durable, acked_applied, acked_host;
@@ -134,6 +136,8 @@ struct ms_engine {
         struct ms_snapshot_loader loader;
         uint64_t stage_id, stage_offset, stage_end;
     } follow;
+    struct ms_extras extras;
+    struct ms_extras_decided decided;
     uint64_t host_applied;
     bool has_host;           /* an apply callback exists: host_applied is its own position */
 
@@ -154,6 +158,7 @@ struct ms_engine_config {
     int recovered;         /* 0, or why recovery failed (the store is empty then) */
     uint64_t log_first, log_room;
     uint64_t snapshot_end; /* of the snapshot that recovery used */
+    uint64_t extras;       /* that wait on disk for a decision */
 };
 
 /* The store is borrowed and holds what recovery folded; the log is written and synced up to store->applied. */
@@ -221,7 +226,7 @@ void ms_engine_room(struct ms_engine *engine, uint64_t room_after_written, int e
                                                       err: NO_SPACE if no more can be prepared (disk full, log_max_bytes) */
 void ms_engine_trimmed(struct ms_engine *engine, uint64_t first);
 void ms_engine_read(struct ms_engine *engine, uint64_t link, struct ms_block *const *blocks, size_t count, int err);
-void ms_engine_archived(struct ms_engine *engine, int err);
+void ms_engine_archived(struct ms_engine *engine, uint64_t extras, int err); /* extras: how many more wait on disk now */
 
 /* ---- inputs: snapshots. The maker (drive/bulk, simulator) does, after io->snapshot_make:
  *      new [io]; ms_engine_snapshot_start [lock]; { ms_engine_snapshot_walk [lock]; write [io] }*; ms_engine_snapshot_cut [lock];

@@ -30,6 +30,7 @@ static void retry_later(struct ms_engine *e, uint64_t least_us)
 
 static void forget_link(struct ms_engine *e)
 {
+    ms_extras_disrupted(e);
     e->follow.link = 0;
     e->follow.paused = false;
     e->follow.in_sync = false;
@@ -115,6 +116,9 @@ static void on_hello(struct ms_engine *e, const struct ms_message *hello)
         return;
     }
     e->follow.leader_node = hello->node_id;
+    e->follow.leader_boot = hello->boot_id;
+    e->follow.leader_features = hello->features;
+    e->follow.leader_extra_max = hello->extra_max;
     e->follow.leader_head = hello->position;
     ms_engine_meet(e, ms_lineage_last(&hello->lineage), hello->name);
 }
@@ -141,7 +145,7 @@ static void archive_extra(struct ms_engine *e, const struct ms_verdict *verdict)
                                           e->follow.address, "common", (json_int_t)verdict->common, "records", (json_int_t)verdict->extra));
     e->follow.state = MS_FOLLOW_ARCHIVE;
     e->follow.archive = ++e->archives_asked;
-    e->io->ops->archive(e->io, verdict->common + 1, ms_buf_bytes(&text));
+    e->io->ops->archive(e->io, verdict->common + 1, ms_buf_bytes(&text), ms_bytes("", 0));
     ms_buf_close(&text);
 }
 
@@ -170,9 +174,10 @@ static void on_verdict(struct ms_engine *e, const struct ms_message *message)
     }
 }
 
-void ms_engine_archived(struct ms_engine *e, int err)
+void ms_engine_archived(struct ms_engine *e, uint64_t extras, int err)
 {
     if (!err) e->counters.archived++;
+    ms_extras_added(e, extras);
     if (err) ms_engine_alarm(e, "records that are to be dropped could not be archived: %s", ms_fail_message(err));
     if (++e->archives_done != e->follow.archive || e->follow.state != MS_FOLLOW_ARCHIVE) return;
     if (err || !e->follow.link) {
@@ -291,6 +296,7 @@ static void on_heartbeat(struct ms_engine *e, const struct ms_message *message)
     if (message->head > e->follow.leader_head) e->follow.leader_head = message->head;
     e->follow.leader_time_us = message->time_us;
     e->follow.in_sync = message->in_sync != 0;
+    ms_extras_advance(e);
 }
 
 static void on_bye(struct ms_engine *e, const struct ms_message *message)
@@ -314,6 +320,8 @@ void ms_follow_frame(struct ms_engine *e, uint8_t type, uint8_t flags, struct ms
         on_hello(e, message);
     else if (type == MS_FRAME_VERDICT && (state == MS_FOLLOW_CONNECT || state == MS_FOLLOW_REFUSED))
         on_verdict(e, message);
+    else if (type == MS_FRAME_EXTRA_DONE && state == MS_FOLLOW_STREAM)
+        ms_extras_done(e, message);
     else if (type == MS_FRAME_GROUP && state == MS_FOLLOW_STREAM)
         on_group(e, flags, payload);
     else if (type == MS_FRAME_SNAPSHOT_DATA && state == MS_FOLLOW_SNAPSHOT)

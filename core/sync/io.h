@@ -12,6 +12,7 @@
 #include "../state/block.h"
 
 struct ms_io;
+struct ms_extra;       /* extras.h */
 struct ms_event;       /* rules.h */
 struct ms_flush_stats;
 
@@ -42,8 +43,15 @@ struct ms_io_ops {
     void (*stage_write)(struct ms_io *io, struct ms_bytes groups); /* appends to its snapshot file */
     void (*stage_commit)(struct ms_io *io, uint64_t end);        /* sync, switch generations, open its log after end -> ms_engine_staged */
     void (*stage_abort)(struct ms_io *io);
-    void (*archive)(struct ms_io *io, uint64_t from, struct ms_bytes text); /* text, then the log's records from `from` on, as one
-                                                                   readable file; from = 0: only the text -> ms_engine_archived */
+    void (*archive)(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras); /* text, then the log's records
+                                                                   from `from` on, as one readable file; from = 0: only the text. And
+                                                                   an extras file, of those records (extras is empty), or of what
+                                                                   extras holds (ms_extras_keep) -> ms_engine_archived */
+    void (*extras_read)(struct ms_io *io, uint64_t boot);        /* ms_extras_read -> ms_engine_extras */
+    void (*report)(struct ms_io *io, uint64_t id, uint64_t done, struct ms_bytes text); /* ms_extras_report -> ms_engine_reported */
+    void (*conflict)(struct ms_io *io, uint64_t link, const struct ms_extra *extra); /* copied. Begin the key, ms_extra_decide, commit
+                                                                   what is chosen (a buffered table: and flush it), give it to the host, end
+                                                                   -> ms_engine_resolved. link 0: an extra of this node itself */
 
     uint64_t (*connect)(struct ms_io *io, const char *address);  /* a new link id -> ms_engine_link_up or _down */
     void (*send)(struct ms_io *io, uint64_t link, uint8_t type, uint8_t flags, struct ms_bytes payload, struct ms_block *block);

@@ -439,6 +439,7 @@ void ms_peer_frame(struct ms_engine *e, struct ms_peer *peer, uint8_t type, cons
     case MS_FRAME_START: on_start(e, peer, message); break;
     case MS_FRAME_ACK: on_ack(e, peer, message); break;
     case MS_FRAME_HEARTBEAT: break;
+    case MS_FRAME_EXTRA: ms_extras_asked(e, peer, message); break;
     case MS_FRAME_BYE:
         e->io->ops->close(e->io, peer->link);
         ms_engine_link_down(e, peer->link, -(int)message->code, "the peer said good-bye");

@@ -4,7 +4,7 @@
 
 static bool known(uint8_t type)
 {
-    return type >= MS_FRAME_HELLO && type <= MS_FRAME_STATUS_REPLY;
+    return (type >= MS_FRAME_HELLO && type <= MS_FRAME_STATUS_REPLY) || type == MS_FRAME_EXTRA || type == MS_FRAME_EXTRA_DONE;
 }
 
 static bool bulk(uint8_t type)

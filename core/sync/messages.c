@@ -22,6 +22,7 @@ void ms_engine_drop_lost(struct ms_engine *e)
 {
     if (!e->frame_lost) return;
     e->frame_lost = false;
+    ms_extras_disrupted(e);
     ms_engine_drop_peers(e, MS_E_MEMORY, "out of memory");
     if (e->follow.link) ms_follow_drop(e, MS_E_MEMORY, "out of memory");
 }
@@ -36,6 +37,9 @@ void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose)
     hello.policy_hash = e->policy_hash;
     hello.purpose = (uint64_t)purpose;
     hello.role = (uint64_t)e->role;
+    hello.features = MS_FEATURE_EXTRAS;
+    hello.extra_max = ms_policy_largest_group(&e->policy);
+    if (hello.extra_max < MS_FRAME_CONTROL_MAX) hello.extra_max = MS_FRAME_CONTROL_MAX;
     (void)snprintf(hello.cluster, sizeof hello.cluster, "%s", e->cluster);
     (void)snprintf(hello.name, sizeof hello.name, "%s", e->name);
     hello.first = history.first;

@@ -31,6 +31,8 @@ struct ms_peer {
     uint64_t durable, applied, host_applied; /* its acks */
     bool in_sync;
     uint64_t target, lagging_since; /* what we had synced at that monotonic time and it has not made durable yet */
+    uint32_t extras;        /* it has offered and that are not decided */
+    uint64_t extras_bytes;  /* of those, since there was none last */
     uint64_t heard, spoken; /* monotonic times of the last frame in, out */
 };
 

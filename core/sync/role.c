@@ -16,6 +16,8 @@ void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *f
     e->role = role;
     e->result = result;
     if (moved) {
+        ms_extras_disrupted(e);
+        if (e->extras.pending) ms_engine_wake(e, ms_now(e));
         ms_engine_event(e, result ? MS_LOG_WARN : MS_LOG_INFO, "role %s: %s", ms_role_name(role), e->reason);
         e->io->ops->role(e->io, role, e->reason);
         ms_engine_tell_policy(e, "role", result ? MS_LOG_WARN : MS_LOG_INFO, e->reason);
@@ -26,7 +28,8 @@ void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *f
 /* ---- stepping down --------------------------------------------------------------------------------------------------- */
 
 struct lost {
-    struct ms_buf text;
+    struct ms_buf text, extras, extra;
+    struct ms_engine *engine;
     const struct ms_table_state *table;
     uint64_t entries;
 };
@@ -36,15 +39,34 @@ static int write_lost(void *context, struct ms_bytes key, struct ms_bytes curren
     struct lost *lost = context;
     lost->entries++; /* counted even if memory for its line is out */
     if (ms_render_loss(&lost->text, lost->table->name, lost->table->type, key, current, logged)) lost->text.failed = true;
+    struct ms_extra extra = {
+        .type = lost->table->type,
+        .reason = MS_CONFLICT_BUFFERED,
+        .key = key,
+        .mine = current,
+        .base = logged,
+        .base_known = true,
+        .lsn = lost->engine->tail.head,
+        .epoch = ms_lineage_last(&lost->engine->store->lineage).id,
+    };
+    memcpy(extra.table, lost->table->name, sizeof extra.table);
+    ms_buf_clear(&lost->extra);
+    ms_extra_encode(&extra, &lost->extra);
+    ms_buf_add32(&lost->extras, (uint32_t)lost->extra.size);
+    ms_buf_add(&lost->extras, lost->extra.data, lost->extra.size);
+    if (lost->extra.failed || lost->extras.failed) lost->text.failed = true;
     return 0;
 }
 
-/* What the buffers hold was promised to nobody, but is not dropped in silence: it goes to the archive, and the tables back to
- * what the log says. */
+/* What the buffers hold was promised to nobody, but is not dropped in silence: it goes to the archive, for the next leader to decide
+ * about (extras.h), and the tables back to what the log says. */
 static void give_up_buffers(struct ms_engine *e, const char *why)
 {
-    struct lost lost = {0};
+    struct lost lost = {.engine = e};
     ms_buf_init(&lost.text);
+    ms_buf_init(&lost.extra);
+    ms_buf_init(&lost.extras);
+    ms_extras_put_epoch(&lost.extras, ms_lineage_last(&e->store->lineage));
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
         lost.table = e->store->tables[id];
         if (!lost.table || ms_buffer_entries(lost.table) == 0) continue;
@@ -57,9 +79,11 @@ static void give_up_buffers(struct ms_engine *e, const char *why)
         ms_engine_alarm(e, "%llu buffered changes were not logged before this node stopped leading (%s); see the archive%s",
                         (unsigned long long)lost.entries, why, lost.text.failed ? ", which lacks some: out of memory" : "");
         e->archives_asked++;
-        e->io->ops->archive(e->io, 0, ms_buf_bytes(&lost.text));
+        e->io->ops->archive(e->io, 0, ms_buf_bytes(&lost.text), lost.extras.failed ? ms_bytes("", 0) : ms_buf_bytes(&lost.extras));
     }
     ms_buf_close(&lost.text);
+    ms_buf_close(&lost.extra);
+    ms_buf_close(&lost.extras);
 }
 
 void ms_engine_step_down(struct ms_engine *e, int code, const char *why)

@@ -160,6 +160,7 @@ static int take_stage(struct ms_engine *e, uint64_t end)
     e->log_bytes_at_snapshot = e->tail.bytes;
     e->follow.archived_from = 0;
     e->host_applied = 0;
+    ms_extras_disrupted(e);
     e->damaged = e->unfinished = false;
     e->content_version++;
     e->counters.bootstraps++;

@@ -45,8 +45,8 @@ static void io_ask_flush(struct ms_io *io, uint32_t table, const struct ms_flush
 
 static const struct ms_io_ops ops = {
     .now = io_now, .real_time = io_now, .random = io_random, .wake_at = io_wake_at, .log_write = io_log_write, .log_sync = io_log_sync,
-    .log_reserve = io_nothing, .log_trim = io_trim, .snapshot_make = io_nothing, .archive = io_archive, .connect = io_connect, .changed = io_nothing, .role = io_role,
-    .log_line = io_line, .event = io_event, .ask_flush = io_ask_flush,
+    .log_reserve = io_nothing, .log_trim = io_trim, .snapshot_make = io_nothing, .archive = io_archive, .connect = io_connect,
+    .changed = io_nothing, .role = io_role, .log_line = io_line, .event = io_event, .ask_flush = io_ask_flush,
 };
 
 void spec_hand_settle(struct spec_hand *hand);
