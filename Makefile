@@ -164,6 +164,10 @@ FUZZERS := $(patsubst spec/fuzz/%.mk,%,$(wildcard spec/fuzz/*.mk))
 fuzz: $(FUZZERS:%=fuzz-%) ## fuzz every parser of bytes from outside; FUZZ_SECONDS=20 each
 fuzz-planted: $(FUZZERS:%=fuzz-%-planted) ## the fuzzers find bugs that are put in on purpose
 
+.PHONY: docs
+docs: $(PRIVATE) ## make the reference in docs/policy.md anew
+	@luajit spec/support/policy_docs.lua
+
 C_FILES := $(shell find core plugins spec bench -name '*.[ch]' 2>/dev/null)
 
 .PHONY: format

@@ -10,6 +10,7 @@
 #include "policy_inside.h"
 
 #include <lauxlib.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "../base/error.h"
@@ -138,10 +139,38 @@ static int apply_limits(struct ms_lua_rules *lua)
     return 0;
 }
 
+/* ---- anew --------------------------------------------------------------------------------------------------------------------------- */
+
+static void *reap(void *sandbox)
+{
+    ms_sandbox_free(sandbox);
+    return NULL;
+}
+
+static void join_reaper(struct ms_lua_rules *lua)
+{
+    if (lua->reaping) (void)pthread_join(lua->reaper, NULL);
+    lua->reaping = false;
+}
+
+/* To free a state that is full takes longer than a host's thread may wait: a thread does it. Signals are the host's. */
+static void discard_sandbox(struct ms_lua_rules *lua)
+{
+    struct ms_sandbox *sandbox = lua->sandbox;
+    lua->sandbox = NULL;
+    if (!sandbox) return;
+    join_reaper(lua);
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    lua->reaping = pthread_create(&lua->reaper, NULL, reap, sandbox) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!lua->reaping) ms_sandbox_free(sandbox);
+}
+
 int ms_lua_rebuild(struct ms_lua_rules *lua)
 {
-    ms_sandbox_free(lua->sandbox);
-    lua->sandbox = NULL;
+    discard_sandbox(lua);
     lua->rebuilt++;
     struct ms_sandbox_limits limits = load_limits; /* a host's thread may wait for this */
     limits.time_us = lua->rules.policy.call_us;
@@ -155,7 +184,7 @@ int ms_lua_rebuild(struct ms_lua_rules *lua)
 void ms_lua_close(struct ms_rules *rules)
 {
     struct ms_lua_rules *lua = ms_lua_of(rules);
-    ms_json_end(&lua->scope);
+    join_reaper(lua);
     ms_sandbox_free(lua->sandbox);
     ms_lua_free_sources(lua);
     ms_patterns_free(rules->patterns);

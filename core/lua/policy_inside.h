@@ -54,6 +54,8 @@ struct ms_lua_rules {
     struct ms_sandbox *sandbox; /* NULL: could not be made anew */
     struct ms_json_scope scope; /* JSON values of the call that runs */
     uint64_t rebuilt;
+    pthread_t reaper; /* frees the sandbox before */
+    bool reaping;
 
     struct ms_lua_source sources[MS_LUA_TEXTS_MAX];
     uint32_t source_count;
