@@ -207,7 +207,7 @@ export PC_FILE
 .PHONY: install uninstall
 install: all ## install library, header, metasync.pc and binaries below PREFIX (/usr/local)
 	@install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
-	@install -m 644 $(SHARED) $(DESTDIR)$(PREFIX)/lib/
+	@install -m 644 $(SHARED) $(KIT) $(DESTDIR)$(PREFIX)/lib/
 	@ln -sf libmetasync.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libmetasync.so
 	@install -m 644 core/metasync.h $(DESTDIR)$(PREFIX)/include/
 	@echo "$$PC_FILE" > $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc
@@ -218,7 +218,7 @@ install: all ## install library, header, metasync.pc and binaries below PREFIX (
 	@[ -n "$(DESTDIR)" ] || $(SUDO) ldconfig
 
 uninstall: ## remove what install put there
-	@rm -f $(DESTDIR)$(PREFIX)/lib/libmetasync.so $(DESTDIR)$(PREFIX)/lib/libmetasync.so.$(SOVERSION) \
+	@rm -f $(DESTDIR)$(PREFIX)/lib/libmetasync.so $(DESTDIR)$(PREFIX)/lib/libmetasync.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libmetasync-kit.so \
 	    $(DESTDIR)$(PREFIX)/include/metasync.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/metasync.pc \
 	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(BINARIES)))
 	@rm -rf $(DESTDIR)$(PREFIX)/share/metasync

@@ -15,7 +15,7 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         byte[] key(K key);
 
         /** A table that is open while this node leads; null: changes are not logged. */
-        MetaTable table();
+        MetaTable meta();
 
         byte[] value(V value);
 
@@ -34,7 +34,7 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
 
     @Override
     protected V update(K key, UnaryOperator<V> change) {
-        MetaTable table = leaf.table();
+        MetaTable table = leaf.meta();
         if (table == null) {
             return local(key, change);
         }

@@ -54,10 +54,17 @@ final class MetaNode implements AutoCloseable {
         return new MetasyncException(code, message.isEmpty() ? Bytes.text(Native.errorText(code)) : message);
     }
 
-    void enter() {
+    boolean tryEnter() {
         entered.increment();
         if (closed) {
             left.increment();
+            return false;
+        }
+        return true;
+    }
+
+    void enter() {
+        if (!tryEnter()) {
             throw new MetasyncException(MetasyncException.CLOSED, "the node is closed");
         }
     }

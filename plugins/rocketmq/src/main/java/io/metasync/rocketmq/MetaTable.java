@@ -41,22 +41,23 @@ final class MetaTable {
      * @return 0, LOCAL, or a negative code
      */
     int offer(byte[] key, long value) {
-        return offered(key, value, true);
-    }
-
-    /** As offer, removing the entry. */
-    int offerRemoval(byte[] key) {
-        return offered(key, 0, false);
-    }
-
-    private int offered(byte[] key, long value, boolean put) {
-        try {
-            node.enter();
-        } catch (MetasyncException e) {
-            return e.code();
+        if (!node.tryEnter()) {
+            return MetasyncException.CLOSED;
         }
         try {
-            return put ? Native.putLong(handle, key, value, MetaNode.NOWAIT) : Native.delete(handle, key, MetaNode.NOWAIT);
+            return Native.putLong(handle, key, value, MetaNode.NOWAIT);
+        } finally {
+            node.leave();
+        }
+    }
+
+    /** As offer, with bytes; null removes the entry. */
+    int offer(byte[] key, byte[] value) {
+        if (!node.tryEnter()) {
+            return MetasyncException.CLOSED;
+        }
+        try {
+            return value == null ? Native.delete(handle, key, MetaNode.NOWAIT) : Native.put(handle, key, value, MetaNode.NOWAIT);
         } finally {
             node.leave();
         }

@@ -1,0 +1,26 @@
+/* What libevent takes from glibc 2.36, for systems with an older one. Hidden: nobody else gets to see these. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Declared here since an older stdlib.h lacks them. */
+uint32_t arc4random(void);
+void arc4random_buf(void *data, size_t size);
+
+void arc4random_buf(void *data, size_t size)
+{
+    char *at = data;
+    while (size > 0) {
+        ssize_t got = getrandom(at, size, 0); /* interrupted, or cut at 256 bytes by a signal: goes on */
+        if (got <= 0) continue;
+        at += got;
+        size -= (size_t)got;
+    }
+}
+
+uint32_t arc4random(void)
+{
+    uint32_t number;
+    arc4random_buf(&number, sizeof number);
+    return number;
+}

@@ -1,0 +1,116 @@
+package io.metasync.rocketmq;
+
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.broker.offset.ConsumerOffsetManager;
+import org.apache.rocketmq.remoting.protocol.DataVersion;
+
+/** Numbers of the consumer offset manager, by topic@group and queue: consumer offsets, pull offsets, reset offsets. */
+final class QueueOffsetTable extends NumberTable {
+    private final BrokerController broker;
+    private final String field;
+    private final boolean versioned;
+    private NestedMap map;
+    private boolean dirty;
+
+    /** field: of the manager, which has a setter for one of them only. */
+    QueueOffsetTable(String name, BrokerController broker, String field, boolean versioned) {
+        super(name);
+        this.broker = broker;
+        this.field = field;
+        this.versioned = versioned;
+    }
+
+    private ConsumerOffsetManager manager() {
+        return broker.getConsumerOffsetManager();
+    }
+
+    @SuppressWarnings("unchecked")
+    @Override
+    void observe() {
+        map = new NestedMap((ConcurrentMap<String, ConcurrentMap<Integer, Long>>) Reflect.get(manager(), field), this::changed);
+        Reflect.set(manager(), field, map);
+    }
+
+    @SuppressWarnings("unchecked")
+    private ConcurrentMap<String, ConcurrentMap<Integer, Long>> own() {
+        return map != null ? map.own() : (ConcurrentMap<String, ConcurrentMap<Integer, Long>>) Reflect.get(manager(), field);
+    }
+
+    private static byte[] key(byte[] topicAtGroup, int queue) {
+        return Bytes.join(topicAtGroup, Integer.toString(queue).getBytes(StandardCharsets.US_ASCII));
+    }
+
+    private void changed(String topicAtGroup, Integer queue) {
+        offer(key(Bytes.key(topicAtGroup), queue), () -> {
+            ConcurrentMap<Integer, Long> inner = own().get(topicAtGroup);
+            return inner == null ? null : inner.get(queue);
+        });
+    }
+
+    @Override
+    void each(Visitor visitor) {
+        own().forEach((topicAtGroup, inner) -> {
+            byte[] name = Bytes.key(topicAtGroup);
+            inner.forEach((queue, offset) -> visitor.entry(key(name, queue), Bytes.number(offset)));
+        });
+    }
+
+    private static ConcurrentMap<Integer, Long> raw(ConcurrentMap<Integer, Long> inner) {
+        return inner instanceof NumberMap ? ((NumberMap<Integer>) inner).own() : inner;
+    }
+
+    private static Integer queue(byte[] key) {
+        return Integer.valueOf(Bytes.field(key));
+    }
+
+    @Override
+    void put(byte[] key, byte[] value) {
+        String topicAtGroup = Bytes.name(key);
+        ConcurrentMap<Integer, Long> inner = own().get(topicAtGroup);
+        if (inner == null) {
+            ConcurrentMap<Integer, Long> made = new ConcurrentHashMap<>(4);
+            inner = map != null ? map.observed(topicAtGroup, made) : made;
+            own().put(topicAtGroup, inner);
+        }
+        raw(inner).put(queue(key), Bytes.number(value));
+        dirty = true;
+    }
+
+    /** With its last queue the whole key goes: an empty map would stay for ever. */
+    @Override
+    void remove(byte[] key) {
+        String topicAtGroup = Bytes.name(key);
+        ConcurrentMap<Integer, Long> inner = own().get(topicAtGroup);
+        if (inner == null) {
+            return;
+        }
+        raw(inner).remove(queue(key));
+        if (inner.isEmpty()) {
+            own().remove(topicAtGroup);
+            manager().removeConsumerOffset(topicAtGroup);
+        }
+        dirty = true;
+    }
+
+    @Override
+    void applied() {
+        if (dirty) {
+            dirty = false;
+            manager().persist();
+        }
+    }
+
+    @Override
+    File file() {
+        return new File(manager().configFilePath());
+    }
+
+    @Override
+    DataVersion version() {
+        return versioned ? manager().getDataVersion() : null;
+    }
+}

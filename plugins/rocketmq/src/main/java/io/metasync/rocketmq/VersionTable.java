@@ -1,0 +1,70 @@
+package io.metasync.rocketmq;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.rocketmq.remoting.protocol.DataVersion;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
+
+/**
+ * The data versions of the other tables. The broker counts a version up after it has made the change, so they are looked at a moment
+ * later. A follower takes what it is told and never counts by itself.
+ */
+final class VersionTable extends BrokerTable {
+    private final Map<String, BrokerTable> tables;
+    private final Map<String, String> logged = new HashMap<>();
+
+    VersionTable(Map<String, BrokerTable> tables) {
+        super("data_version", MetaNode.TYPE_BYTES);
+        this.tables = tables;
+    }
+
+    private static String json(DataVersion version) {
+        return RemotingSerializable.toJson(version, false);
+    }
+
+    @Override
+    void each(Visitor visitor) {
+        for (BrokerTable table : tables.values()) {
+            if (table.version() != null) {
+                visitor.entry(Bytes.key(table.name()), Bytes.utf8(json(table.version())));
+            }
+        }
+    }
+
+    @Override
+    void put(byte[] key, byte[] value) {
+        BrokerTable table = tables.get(Bytes.text(key));
+        DataVersion version = RemotingSerializable.fromJson(Bytes.text(value), DataVersion.class);
+        if (table != null && table.version() != null && version != null) {
+            table.version().assignNewOne(version);
+        }
+    }
+
+    @Override
+    void remove(byte[] key) {
+        /* a version does not go away */
+    }
+
+    @Override
+    void observe() {
+        /* a DataVersion can't be observed */
+    }
+
+    @Override
+    synchronized void poll() {
+        MetaTable meta = meta();
+        if (meta == null) {
+            logged.clear();
+            return;
+        }
+        for (BrokerTable table : tables.values()) {
+            if (table.version() == null) {
+                continue;
+            }
+            String now = json(table.version());
+            if (!now.equals(logged.get(table.name())) && meta.offer(Bytes.key(table.name()), Bytes.utf8(now)) >= 0) {
+                logged.put(table.name(), now);
+            }
+        }
+    }
+}
