@@ -215,6 +215,8 @@ install: all ## install library, header, metasync.pc and binaries below PREFIX (
 	@install -d $(DESTDIR)$(PREFIX)/share/metasync/policies $(DESTDIR)$(PREFIX)/share/metasync/lua/metasync
 	@install -m 644 lua/policies/*.lua $(DESTDIR)$(PREFIX)/share/metasync/policies/
 	@install -m 644 lua/metasync/*.lua $(DESTDIR)$(PREFIX)/share/metasync/lua/metasync/
+	@install -d $(DESTDIR)$(PREFIX)/share/metasync/example
+	@install -m 644 lua/example/*.lua $(DESTDIR)$(PREFIX)/share/metasync/example/
 	@[ -n "$(DESTDIR)" ] || $(SUDO) ldconfig
 
 uninstall: ## remove what install put there

@@ -159,7 +159,10 @@ local STEPS = {
     lint = function() return command("lint", "make --no-print-directory lint") end,
     unit = function() return spec_folder("unit", "spec/unit", "", 300, 2) end,
     sim = function() return spec_folder("sim", "spec/sim", "", 600, 2) end,
-    policy = function() return spec_folder("policy", "spec/policy") end,
+    policy = function() -- and the example that users get, as they would run it
+        local ok = spec_folder("policy", "spec/policy")
+        return spec_folder("policy", "lua/example") and ok
+    end,
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
     regress = function() return spec_folder("regress", "spec/regress") end,
     mutants = function() return command("mutants", "luajit spec/mutants.lua", 600) end,

@@ -92,18 +92,18 @@ end
 
 -- ---- the library -------------------------------------------------------------------------------------------------------
 
-ffi.cdef "const char *ms_kit_declarations(void);"
+-- metasync's own specs have declared everything already.
+local declared = pcall(ffi.sizeof, "struct ms_kit_entry")
+if not declared then ffi.cdef "const char *ms_kit_declarations(void);" end
 
 local function candidates()
     local list = {}
     local named = os.getenv "METASYNC_KIT"
     if named then return { named } end
-    local here = debug.getinfo(1, "S").source:match "^@(.*)/lua/metasync/kit%.lua$"
+    local here = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$"
     if here then
-        list[#list + 1] = here .. "/build/release/libmetasync-kit.so"
-        list[#list + 1] = here .. "/../../lib/libmetasync-kit.so" -- PREFIX/share/metasync/lua/metasync/kit.lua
-    elseif debug.getinfo(1, "S").source:match "^@lua/metasync/kit%.lua$" then
-        list[#list + 1] = "build/release/libmetasync-kit.so"
+        list[#list + 1] = here .. "/../../build/release/libmetasync-kit.so" -- lua/metasync/kit.lua of the source tree
+        list[#list + 1] = here .. "/../../../../lib/libmetasync-kit.so"     -- PREFIX/share/metasync/lua/metasync/kit.lua
     end
     list[#list + 1] = "libmetasync-kit.so"
     return list
@@ -120,7 +120,7 @@ local function load_library()
 end
 
 local C = load_library()
-ffi.cdef(ffi.string(C.ms_kit_declarations()))
+if not declared then ffi.cdef(ffi.string(C.ms_kit_declarations())) end
 
 local LEVELS = { memory = 1, os = 2, disk = 3, replica = 4 }
 local INT64, LOCAL, AGAIN = 2, 1, -30
