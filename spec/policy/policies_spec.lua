@@ -163,3 +163,82 @@ describe("no-loss", function()
         assert.equal("theirs", (kit.resolve(shipped "no-loss", { table = "topic", mine = "x", base = "w" })))
     end)
 end)
+
+-- The same policies in a small cluster: the test kit that users have.
+describe("in a cluster of the test kit", function()
+    local testkit = require "spec.support.testkit"
+    local k
+    after_each(function()
+        k:expect_no_incidents()
+        k:close()
+    end)
+
+    local function cluster(name) k = testkit.new { policy = ("lua/policies/%s.lua"):format(name), nodes = 2 } end
+
+    it("default logs every change at once and leaves nothing out", function()
+        cluster "default"
+        assert.equal("logged", (k:put("offset", "k", "1")))
+        assert.equal("logged", (k:put("topic", "tmp-x", "{}")))
+        k:settle()
+        k:expect_value(1, "topic", "tmp-x", "{}")
+        assert.equal(0, #k:dropped())
+    end)
+
+    it("rocketmq logs topics at once, offsets after 200 ms with their newest value, orders to reset at once", function()
+        cluster "rocketmq"
+        assert.equal("logged", (k:put("topic", "orders", '{"perm":6}')))
+        assert.equal("logged", (k:put("reset_offset", { "g@t", "0" }, 0)))
+        for i = 1, 50 do
+            assert.equal("buffered", (k:put("offset", { "g@t", "0" }, i)))
+            k:advance "1ms"
+        end
+        k:expect_not_logged { table = "offset" }
+        assert.equal(1, (k:at_risk "offset"))
+        k:advance "200ms"
+        k:expect_log_count("offset", 1)
+        k:expect_logged { table = "offset", key = "g@t", field = "0", value = 50 }
+        k:settle()
+        k:expect_value(1, "offset", { "g@t", "0" }, 50)
+    end)
+
+    it("rocketmq never has an offset at risk for longer than a second, nor more than it says", function()
+        cluster "rocketmq"
+        for i = 1, 400 do
+            k:put("offset", { "g@t", tostring(i % 7) }, i)
+            k:advance "10ms"
+            local entries = k:at_risk "offset"
+            assert.is_true(entries <= 7)
+            if i > 100 then k:expect_logged { table = "offset", key = "g@t", field = tostring((i - 100) % 7) } end
+        end
+        local log = k:log()
+        for i, change in ipairs(log) do
+            if i > 1 and change.table == "offset" and log[i - 1].table == "offset" then assert.is_true(change.time - log[i - 1].time <= 1000) end
+        end
+    end)
+
+    it("low-traffic-wan sends offsets every five seconds only", function()
+        cluster "low-traffic-wan"
+        k:put("offset", "g", 1)
+        k:advance "4s"
+        k:expect_not_logged { table = "offset" }
+        k:put("offset", "g", 2)
+        k:advance "1500ms"
+        k:expect_logged { table = "offset", key = "g", value = 2 }
+        k:expect_log_count("offset", 1)
+    end)
+
+    it("no-loss reaches the other disk, and refuses writes once it is gone", function()
+        cluster "no-loss"
+        local outcome, lsn = k:put("topic", "orders", "{}")
+        assert.equal("logged", outcome)
+        k:reached(lsn, "replica")
+        k:expect_value(1, "topic", "orders", "{}")
+        k:kill(1)
+        k:advance "30s"
+        local refused, why = k:try_put("topic", "more", "{}")
+        assert.is_nil(refused)
+        assert.equal("no follower is in sync", why)
+        k:follow(1)
+        k:await(function() return k:try_put("topic", "more", "{}") == "logged" end, "60s", "the follower is in sync again")
+    end)
+end)

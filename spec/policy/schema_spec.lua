@@ -152,7 +152,9 @@ describe("the schema", function()
     it("shows every field as a file may say it: what it shows is read as the same policy", function()
         local text, policy = ffi.new("char *[1]"), builtin()
         for _, field in ipairs(schema.fields) do
-            if field.kind == "duration" or field.kind == "count" then policy[0][field.c] = policy[0][field.c] + (field.c == "snapshot_keep" and 1 or 7) end
+            if field.kind == "duration" or field.kind == "count" then
+                policy[0][field.c] = policy[0][field.c] + (field.c == "snapshot_keep" and 1 or 7)
+            end
         end
         policy[0].table_count = 1
         local t = policy[0].tables[0]
