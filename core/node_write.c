@@ -44,15 +44,15 @@ static bool ask_end(struct ms_node *node, struct ms_rules *rules)
 }
 
 /* What a commit that did not go through needs: room, or a decision. MS_E_AGAIN: commit again. */
-static int before_again(struct ms_node *node, int rc, const struct ms_table *table, struct ms_bytes key, int *decision, uint64_t *deadline)
+static int before_again(struct ms_node *node, int rc, struct ms_engine_write *write, uint64_t *deadline)
 {
     if (rc == MS_E_AGAIN) {
-        *decision = MS_VIEW_UNKNOWN; /* the policy may change while we wait */
+        write->decision = MS_VIEW_UNKNOWN; /* the policy may change while we wait */
         return wait_for_room(node, deadline);
     }
     struct ms_rules *rules = ask_begin(node);
-    *decision = ms_rules_decide(rules, table->state->name, key);
-    if (!ask_end(node, rules)) *decision = MS_VIEW_UNKNOWN;
+    write->decision = ms_rules_decide(rules, write->table->name, write->key);
+    if (!ask_end(node, rules)) write->decision = MS_VIEW_UNKNOWN;
     return node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : MS_E_AGAIN;
 }
 
@@ -83,16 +83,16 @@ struct ms_bytes ms_txn_value(const struct ms_txn *txn)
 int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *lsn)
 {
     struct ms_node *node = txn->table->node;
-    struct ms_bytes key = ms_bytes(txn->key, txn->key_size);
+    struct ms_engine_write write = ms_engine_write(txn->table->state, ms_bytes(txn->key, txn->key_size), txn->key_hash, value);
     uint64_t at = 0, deadline = 0;
-    int level = 0, decision = MS_VIEW_UNKNOWN, rc;
+    int level = 0, rc;
     ms_node_lock(node);
     if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
     else if (txn->committed) rc = ms_fail(MS_E_INVALID, "this transaction is committed already");
     else
         do {
-            rc = ms_engine_commit(&node->engine, txn->table->state, key, txn->key_hash, value, decision, &at, &level);
-            if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, txn->table, key, &decision, &deadline);
+            rc = ms_engine_commit(&node->engine, &write, &at, &level);
+            if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, &write, &deadline);
         } while (rc == MS_E_AGAIN);
     txn->committed |= rc == MS_LOCAL;
     if (rc) {
@@ -124,15 +124,23 @@ int ms_compute(struct ms_table *table, struct ms_bytes key, ms_compute_fn fn, vo
 
 struct change {
     struct ms_table *table;
-    struct ms_bytes key, value;
+    struct ms_engine_write write;
     const struct ms_bytes *expected; /* NULL = any */
-    uint64_t key_hash;
 };
+
+/* What can be done before the lock is taken: the hashes are worked out while what the change will touch is on its way into the cache. */
+static struct change change_of(struct ms_table *table, struct ms_bytes key, struct ms_bytes value, const struct ms_bytes *expected)
+{
+    uint64_t key_hash = ms_key_hash(key);
+    ms_table_look_ahead(table->state, key_hash);
+    ms_tail_look_ahead(&table->node->engine.tail);
+    return (struct change){table, ms_engine_write(table->state, key, key_hash, value), expected};
+}
 
 static int compare(const struct change *change)
 {
     if (!change->expected) return 0;
-    struct ms_bytes current = ms_table_get(change->table->state, change->key, change->key_hash);
+    struct ms_bytes current = ms_table_get(change->write.table, change->write.key, change->write.key_hash);
     return ms_bytes_equal(current, *change->expected) ? 0 : ms_fail(MS_E_CHANGED, "the value is not the expected one");
 }
 
@@ -141,32 +149,32 @@ static int write_behind(const struct change *change, int flags, uint64_t *lsn)
 {
     struct ms_txn *txn;
     int rc = ms_node_may_wait(change->table->node, "a write to a busy key");
-    if (!rc) rc = ms_key_begin(change->table, change->key, MS_NODE_PATIENCE_MS, change->expected != NULL, &txn);
+    if (!rc) rc = ms_key_begin(change->table, change->write.key, MS_NODE_PATIENCE_MS, change->expected != NULL, &txn);
     if (rc) return rc;
     if (change->expected && !ms_bytes_equal(txn->value, *change->expected)) rc = ms_fail(MS_E_CHANGED, "the value is not the expected one");
-    else rc = ms_commit(txn, change->value, flags, lsn);
+    else rc = ms_commit(txn, change->write.value, flags, lsn);
     ms_end(txn);
     return rc;
 }
 
-static int write_one(const struct change *change, int flags, uint64_t *lsn)
+static int write_one(struct change *change, int flags, uint64_t *lsn)
 {
     struct ms_node *node = change->table->node;
     uint64_t at = 0, deadline = 0;
-    int level = 0, decision = MS_VIEW_UNKNOWN, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
+    int level = 0, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
     if (rc) return rc;
     ms_node_lock(node);
     do {
         if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
         if (node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction");
         if (rc && rc != MS_E_AGAIN) break;
-        if (node->txns && ms_key_holder(node, change->table, change->key, change->key_hash)) {
+        if (node->txns && ms_key_holder(node, change->table, change->write.key, change->write.key_hash)) {
             ms_node_unlock(node);
             return write_behind(change, flags, lsn);
         }
         rc = compare(change);
-        if (!rc) rc = ms_engine_commit(&node->engine, change->table->state, change->key, change->key_hash, change->value, decision, &at, &level);
-        if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, change->table, change->key, &decision, &deadline);
+        if (!rc) rc = ms_engine_commit(&node->engine, &change->write, &at, &level);
+        if (rc == MS_ASK || rc == MS_E_AGAIN) rc = before_again(node, rc, &change->write, &deadline);
     } while (rc == MS_E_AGAIN);
     if (!rc) return committed(node, at, level, flags, lsn);
     ms_node_unlock(node);
@@ -180,20 +188,20 @@ static int check_value(struct ms_bytes value)
 
 int ms_put(struct ms_table *table, struct ms_bytes key, struct ms_bytes value, int flags, uint64_t *lsn)
 {
-    struct change change = {table, key, value, NULL, ms_key_hash(key)};
+    struct change change = change_of(table, key, value, NULL);
     int rc = check_value(value);
     return rc ? rc : write_one(&change, flags, lsn);
 }
 
 int ms_delete(struct ms_table *table, struct ms_bytes key, int flags, uint64_t *lsn)
 {
-    struct change change = {table, key, ms_bytes(NULL, 0), NULL, ms_key_hash(key)};
+    struct change change = change_of(table, key, ms_bytes(NULL, 0), NULL);
     return write_one(&change, flags, lsn);
 }
 
 int ms_compare_and_set(struct ms_table *table, struct ms_bytes key, struct ms_bytes expected, struct ms_bytes value, int flags, uint64_t *lsn)
 {
-    struct change change = {table, key, value, &expected, ms_key_hash(key)};
+    struct change change = change_of(table, key, value, &expected);
     int rc = check_value(value);
     return rc ? rc : write_one(&change, flags, lsn);
 }
@@ -202,18 +210,19 @@ int ms_compare_and_set(struct ms_table *table, struct ms_bytes key, struct ms_by
 
 enum { BATCH_ON_STACK = 32 };
 
-static bool any_busy(struct ms_node *node, const struct ms_write *writes, size_t count)
+static bool any_busy(struct ms_node *node, const struct ms_write *writes, const struct ms_engine_write *states, size_t count)
 {
     for (size_t i = 0; node->txns && i < count; i++)
-        if (ms_key_holder(node, writes[i].table, writes[i].key, ms_key_hash(writes[i].key))) return true;
+        if (ms_key_holder(node, writes[i].table, writes[i].key, states[i].key_hash)) return true;
     return false;
 }
 
 /* With the lock: waits until none of the keys is busy. */
-static int wait_for_keys(struct ms_node *node, const struct ms_write *writes, size_t count, uint64_t *deadline)
+static int wait_for_keys(struct ms_node *node, const struct ms_write *writes, const struct ms_engine_write *states, size_t count,
+                         uint64_t *deadline)
 {
     int rc = 0;
-    while (!rc && any_busy(node, writes, count)) {
+    while (!rc && any_busy(node, writes, states, count)) {
         rc = ms_node_may_wait(node, "a write to a busy key");
         if (rc) break;
         if (!*deadline) *deadline = ms_clock_deadline(MS_NODE_PATIENCE_MS);
@@ -255,7 +264,7 @@ static int write_batch(struct ms_node *node, const struct ms_write *writes, stru
     else if (node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction");
     if (!rc)
         do {
-            rc = wait_for_keys(node, writes, count, &keys);
+            rc = wait_for_keys(node, writes, states, count, &keys);
             if (!rc) rc = ms_engine_commit_batch(&node->engine, states, count, &at, &level);
             if (rc == MS_ASK || rc == MS_E_AGAIN) rc = batch_before_again(node, rc, states, count, &room);
         } while (rc == MS_E_AGAIN);
@@ -274,7 +283,7 @@ int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t cou
     if (!states) rc = MS_E_MEMORY;
     if (rc) return rc;
     for (size_t i = 0; i < count; i++)
-        states[i] = (struct ms_engine_write){.table = writes[i].table->state, .key = writes[i].key, .value = writes[i].value};
+        states[i] = ms_engine_write(writes[i].table->state, writes[i].key, ms_key_hash(writes[i].key), writes[i].value);
     rc = write_batch(node, writes, states, count, flags, lsn);
     if (states != few) ms_release(states);
     return rc;

@@ -48,7 +48,7 @@ return {
     { name = "flush-period-doubles", file = "core/sync/commit.c", spec = "spec/regress/engine_clock_spec.lua",
         from = "now + (uint64_t)policy->interval_ms * 1000", to = "now + (uint64_t)policy->interval_ms * 2000" },
     { name = "refusal-after-change", file = "core/sync/commit.c", spec = sim, env = few,
-        from = "        ms_prepared_abandon(&prepared);\n        return rc;", to = "        ms_table_apply(table, key, key_hash, value, &prepared);\n        return rc;" },
+        from = "        ms_prepared_abandon(&prepared);\n        return rc;", to = "        ms_table_apply(write->table, spot, write->key, write->value, write->value_hash, &prepared);\n        return rc;" },
     { name = "bootstrap-without-archive", file = "core/sync/follower.c", spec = sim, env = few,
         from = "archive_extra(e, &verdict);", to = "ms_stage_begin(e);" },
     { name = "torn-batch", file = "core/sync/commit.c", spec = sim, env = few,

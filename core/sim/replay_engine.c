@@ -253,10 +253,11 @@ static int commit(struct ms_replay *replay, struct ms_table_state *table, struct
 {
     struct ms_engine *e = &replay->engine;
     uint64_t lsn = 0;
-    int decision = MS_VIEW_UNKNOWN, level = 0, rc = MS_E_AGAIN;
+    struct ms_engine_write write = ms_engine_write(table, key, hash, value);
+    int level = 0, rc = MS_E_AGAIN;
     for (int i = 0; i < TRIES && (rc == MS_E_AGAIN || rc == MS_ASK); i++) {
-        rc = ms_engine_commit(e, table, key, hash, value, decision, &lsn, &level);
-        if (rc == MS_ASK) decision = ms_rules_decide(replay->rules, table->name, key);
+        rc = ms_engine_commit(e, &write, &lsn, &level);
+        if (rc == MS_ASK) write.decision = ms_rules_decide(replay->rules, table->name, key);
         if (rc == MS_E_AGAIN && ms_replay_settle(replay)) return MS_E_INVALID;
     }
     return rc;

@@ -134,11 +134,12 @@ static int commit(struct ms_sim_node *node, uint32_t known, struct ms_table_stat
 {
     uint64_t hash = ms_key_hash(key);
     bool existed = ms_table_get(state, key, hash).data != NULL, asked = false, leads = node->engine.role == MS_ROLE_LEADER;
-    int rc = ms_engine_commit(&node->engine, state, key, hash, value, MS_VIEW_UNKNOWN, at, wanted);
+    struct ms_engine_write write = ms_engine_write(state, key, hash, value);
+    int rc = ms_engine_commit(&node->engine, &write, at, wanted);
     if (rc == MS_ASK) {
-        int decision = ms_sim_view_decide(node, node->sim->book.keys[known].table, known);
+        write.decision = ms_sim_view_decide(node, node->sim->book.keys[known].table, known);
         asked = true;
-        rc = ms_engine_commit(&node->engine, state, key, hash, value, decision, at, wanted);
+        rc = ms_engine_commit(&node->engine, &write, at, wanted);
     }
     if (leads && (rc == 0 || rc == MS_LOCAL)) ms_sim_view_check(node, known, existed, value.data != NULL, asked, rc == MS_LOCAL);
     return rc;
@@ -256,8 +257,9 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
     if (count > MS_SIM_BATCH_MAX) return ms_fail(MS_E_LIMIT, "at most %d writes", MS_SIM_BATCH_MAX);
     int rc = 0, wanted = 0;
     for (size_t i = 0; i < count && !rc; i++) {
-        batch.made[i] = (struct ms_engine_write){.key = writes[i].key, .value = writes[i].value};
-        rc = table_of(node, writes[i].table, &batch.made[i].table);
+        struct ms_table_state *table = NULL;
+        rc = table_of(node, writes[i].table, &table);
+        batch.made[i] = ms_engine_write(table, writes[i].key, ms_key_hash(writes[i].key), writes[i].value);
     }
     uint64_t head = node->engine.tail.head, at = 0;
     if (rc) return refused(node, rc, head);

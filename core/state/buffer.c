@@ -62,7 +62,7 @@ static struct ms_dirty *dirty_new(const struct ms_entry *entry)
 
 static int put_new(struct ms_table_state *table, struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
 {
-    if (ms_shard_reserve(shard)) return MS_E_MEMORY;
+    if (ms_shard_reserve(&table->content->pool, shard)) return MS_E_MEMORY;
     struct ms_entry *entry = ms_entry_new(&table->content->pool, key, key_hash, value, 0);
     struct ms_dirty *dirty = entry ? dirty_new(NULL) : NULL;
     if (!dirty) {
@@ -106,18 +106,17 @@ static void set_current(struct ms_table_state *table, struct ms_entry **at, stru
     content->bytes += (value.data ? key_size + value.size : 0) - (was_live ? key_size + old_size : 0);
 }
 
-int ms_buffer_put(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
+int ms_buffer_put(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value)
 {
-    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
-    struct ms_entry **at = ms_entry_find(shard, key, key_hash);
-    if (!at) return value.data ? put_new(table, shard, key, key_hash, value) : 0;
+    struct ms_entry **at = spot->at;
+    if (!at) return value.data ? put_new(table, spot->shard, key, spot->key_hash, value) : 0;
     struct ms_entry *entry = *at, *fresh = NULL;
     if (ms_bytes_equal(ms_entry_value(entry), value)) return 0;
     /* 1. Memory. The entry always keeps room for its logged value. */
     struct ms_dirty *dirty = entry->flags & MS_ENTRY_DIRTY ? entry->u.dirty : dirty_new(entry);
     if (!dirty) return MS_E_MEMORY;
     if (value.data && !ms_entry_holds(entry, value.size)) {
-        fresh = ms_entry_new(&table->content->pool, key, key_hash, value, dirty->logged_size);
+        fresh = ms_entry_new(&table->content->pool, key, spot->key_hash, value, dirty->logged_size);
         if (!fresh) {
             if (!(entry->flags & MS_ENTRY_DIRTY)) ms_release(dirty);
             return MS_E_MEMORY;
@@ -179,12 +178,11 @@ void ms_buffer_done(struct ms_table_state *table)
 {
     struct ms_entry *entry = ms_list_entry(flushing(table)->list.next, struct ms_dirty, node)->entry;
     uint64_t key_hash = ms_key_hash(ms_entry_key(entry));
-    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
     struct ms_bytes value = ms_entry_value(entry);
     uint64_t old_hash, new_hash = value.data ? ms_entry_hash(key_hash, value) : 0;
     bool was_logged = ms_entry_settle(entry, &old_hash);
     entry->u.logged_hash = new_hash;
-    ms_content_logged(table->content, shard, old_hash, was_logged, new_hash, value.data != NULL);
+    ms_content_logged(table->content, old_hash, was_logged, new_hash, value.data != NULL);
     clean(table, entry);
 }
 

@@ -18,7 +18,7 @@
 #include "table.h"
 
 /* Changes the current value (data == NULL deletes). MS_E_MEMORY changes nothing. Equal values do nothing. */
-int ms_buffer_put(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value);
+int ms_buffer_put(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value);
 
 /* Entries and bytes of values that are not logged: what is at risk. */
 uint64_t ms_buffer_entries(const struct ms_table_state *table);

@@ -6,7 +6,33 @@
 
 #include "../base/error.h"
 #include "../base/mem.h"
+#include "../base/stock.h"
 #include "entry.h"
+
+enum { BUCKETS_MIN = MS_POOL_ARRAY_ALIGN / sizeof(struct ms_entry *), LOG2_MASK = MS_POOL_ARRAY_ALIGN - 1 };
+
+static struct ms_stock contents = {
+    .mutex = PTHREAD_MUTEX_INITIALIZER,
+    .size = (sizeof(struct ms_content) + 4095) & ~(size_t)4095,
+    .alignment = 4096,
+    .link = offsetof(struct ms_content, kept),
+};
+
+static inline struct ms_entry **buckets_of(const struct ms_shard *shard)
+{
+    return (struct ms_entry **)(shard->buckets & ~(uintptr_t)LOG2_MASK);
+}
+
+/* 0 without buckets. */
+static inline uint32_t length_of(const struct ms_shard *shard)
+{
+    return shard->buckets ? 1u << (shard->buckets & LOG2_MASK) : 0;
+}
+
+static inline struct ms_entry **bucket_of(const struct ms_shard *shard, uint32_t hash)
+{
+    return &buckets_of(shard)[hash & (length_of(shard) - 1)];
+}
 
 int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struct ms_bytes name)
 {
@@ -18,19 +44,20 @@ int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struc
     memcpy(table->name, name.data, name.size);
     if (type != MS_TYPE_BYTES && type != MS_TYPE_INT64)
         return ms_fail(MS_E_VERSION, "table %s has the unknown value type %d", table->name, type);
-    table->content = ms_alloc_zero(sizeof *table->content);
+    table->content = ms_stock_take(&contents, NULL);
     return table->content ? 0 : MS_E_MEMORY;
 }
 
 static void shard_free(struct ms_pool *pool, struct ms_shard *shard)
 {
-    for (uint32_t i = 0; shard->buckets && i <= shard->mask; i++)
-        for (struct ms_entry *entry = shard->buckets[i], *next; entry; entry = next) {
+    uint32_t length = length_of(shard);
+    for (uint32_t i = 0; i < length; i++)
+        for (struct ms_entry *entry = buckets_of(shard)[i], *next; entry; entry = next) {
             next = entry->next;
             if (entry->flags & MS_ENTRY_DIRTY) ms_release(entry->u.dirty);
             ms_entry_free(pool, entry);
         }
-    ms_release(shard->buckets);
+    ms_pool_array_free(pool, buckets_of(shard), length * sizeof(struct ms_entry *));
 }
 
 void ms_table_close(struct ms_table_state *table)
@@ -38,7 +65,8 @@ void ms_table_close(struct ms_table_state *table)
     if (!table->content) return;
     for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(&table->content->pool, &table->content->shards[i]);
     ms_pool_close(&table->content->pool);
-    ms_release(table->content);
+    memset(table->content, 0, sizeof *table->content); /* as the next one will want it */
+    ms_stock_give(&contents, table->content);
     table->content = NULL;
 }
 
@@ -75,7 +103,7 @@ void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry)
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash)
 {
     if (!shard->buckets) return NULL;
-    struct ms_entry **at = &shard->buckets[key_hash & shard->mask];
+    struct ms_entry **at = bucket_of(shard, (uint32_t)key_hash);
     for (; *at; at = &(*at)->next) {
         const struct ms_entry *entry = *at;
         if (entry->hash == (uint32_t)key_hash && entry->key_size == key.size && memcmp(entry->bytes, key.data, key.size) == 0) return at;
@@ -84,28 +112,27 @@ struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uin
 }
 
 /* Makes sure that one more entry can be linked in without memory. */
-int ms_shard_reserve(struct ms_shard *shard)
+int ms_shard_reserve(struct ms_pool *pool, struct ms_shard *shard)
 {
-    uint32_t buckets = shard->buckets ? shard->mask + 1 : 0;
-    if (shard->entries < buckets) return 0;
-    uint32_t wanted = buckets ? buckets * 2 : 2;
-    struct ms_entry **fresh = ms_alloc_zero(wanted * sizeof *fresh);
-    if (!fresh) return buckets ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
-    for (uint32_t i = 0; i < buckets; i++)
-        for (struct ms_entry *entry = shard->buckets[i], *next; entry; entry = next) {
+    uint32_t length = length_of(shard);
+    if (shard->entries < length) return 0;
+    uint32_t wanted = length ? length * 2 : BUCKETS_MIN;
+    struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(pool, wanted * sizeof *fresh);
+    if (!fresh) return length ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
+    for (uint32_t i = 0; i < length; i++)
+        for (struct ms_entry *entry = old[i], *next; entry; entry = next) {
             next = entry->next;
             entry->next = fresh[entry->hash & (wanted - 1)];
             fresh[entry->hash & (wanted - 1)] = entry;
         }
-    ms_release(shard->buckets);
-    shard->buckets = fresh;
-    shard->mask = wanted - 1;
+    ms_pool_array_free(pool, old, length * sizeof *old);
+    shard->buckets = (uintptr_t)fresh | (uintptr_t)__builtin_ctz(wanted);
     return 0;
 }
 
 void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry)
 {
-    struct ms_entry **bucket = &shard->buckets[entry->hash & shard->mask];
+    struct ms_entry **bucket = bucket_of(shard, entry->hash);
     entry->next = *bucket;
     *bucket = entry;
     shard->entries++;
@@ -126,13 +153,10 @@ void ms_entry_unlink(struct ms_pool *pool, struct ms_shard *shard, struct ms_ent
     ms_entry_free(pool, entry);
 }
 
-/* Keeps invariants 1 and 2 when the logged value goes from one hash to another; 0 stands for "no value". */
-void ms_content_logged(struct ms_content *content, struct ms_shard *shard, uint64_t old_hash, bool had, uint64_t new_hash, bool has)
+/* Keeps invariant 1 when the logged value goes from one hash to another; 0 stands for "no value". */
+void ms_content_logged(struct ms_content *content, uint64_t old_hash, bool had, uint64_t new_hash, bool has)
 {
-    uint64_t count = (uint64_t)has - (uint64_t)had;
-    shard->count += count;
-    content->count += count;
-    shard->digest += new_hash - old_hash;
+    content->count += (uint64_t)has - (uint64_t)had;
     content->digest += new_hash - old_hash;
 }
 
@@ -144,15 +168,36 @@ struct ms_bytes ms_table_get(const struct ms_table_state *table, struct ms_bytes
     return at ? ms_entry_value(*at) : ms_bytes(NULL, 0);
 }
 
+struct ms_spot ms_table_find(const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash)
+{
+    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    return (struct ms_spot){shard, ms_entry_find(shard, key, key_hash), key_hash};
+}
+
+bool ms_spot_live(const struct ms_spot *spot)
+{
+    return spot->at && (*spot->at)->flags & MS_ENTRY_VALUE;
+}
+
+bool ms_spot_holds(const struct ms_spot *spot, struct ms_bytes value, uint64_t value_hash)
+{
+    const struct ms_entry *entry = spot->at ? *spot->at : NULL;
+    if (!entry) return !value.data;
+    if (!(entry->flags & MS_ENTRY_DIRTY) && value.data && entry->u.logged_hash != value_hash) return false; /* usual; spares the value */
+    return ms_bytes_equal(ms_entry_value(entry), value);
+}
+
 int ms_table_visit(const struct ms_table_state *table, uint32_t index, bool logged, ms_entry_fn fn, void *context)
 {
     const struct ms_shard *shard = &table->content->shards[index];
-    for (uint32_t i = 0; shard->buckets && i <= shard->mask; i++) {
-        const char *ahead = (const char *)shard->buckets[(i + 8) & shard->mask];
+    struct ms_entry **buckets = buckets_of(shard);
+    uint32_t length = length_of(shard);
+    for (uint32_t i = 0; i < length; i++) {
+        const char *ahead = (const char *)buckets[(i + 8) & (length - 1)];
         __builtin_prefetch(ahead);
         __builtin_prefetch(ahead + 64);
         __builtin_prefetch(ahead + 128);
-        for (const struct ms_entry *entry = shard->buckets[i]; entry; entry = entry->next) {
+        for (const struct ms_entry *entry = buckets[i]; entry; entry = entry->next) {
             struct ms_bytes value = logged ? ms_entry_logged(entry) : ms_entry_value(entry);
             if (!value.data) continue;
             int rc = fn(context, ms_entry_key(entry), value);
@@ -164,20 +209,17 @@ int ms_table_visit(const struct ms_table_state *table, uint32_t index, bool logg
 
 /* ---- changing: logged values ---------------------------------------------------------------------------------------- */
 
-int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+int ms_table_prepare(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value,
                      struct ms_prepared *prepared)
 {
     prepared->entry = NULL;
     prepared->pool = &table->content->pool;
-    if (!value.data) return 0;
-    struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
-    struct ms_entry **at = ms_entry_find(shard, key, key_hash);
-    if (at && ms_entry_holds(*at, value.size)) return 0;
-    if (!at) {
-        int rc = ms_shard_reserve(shard);
+    if (!value.data || (spot->at && ms_entry_holds(*spot->at, value.size))) return 0;
+    if (!spot->at) { /* no place is lost when the shard grows: there is none */
+        int rc = ms_shard_reserve(prepared->pool, spot->shard);
         if (rc) return rc;
     }
-    prepared->entry = ms_entry_new(prepared->pool, key, key_hash, value, 0);
+    prepared->entry = ms_entry_new(prepared->pool, key, spot->key_hash, value, 0);
     return prepared->entry ? 0 : MS_E_MEMORY;
 }
 
@@ -187,18 +229,16 @@ void ms_prepared_abandon(struct ms_prepared *prepared)
     prepared->entry = NULL;
 }
 
-void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
-                    struct ms_prepared *prepared)
+void ms_table_apply(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value,
+                    uint64_t value_hash, struct ms_prepared *prepared)
 {
     struct ms_content *content = table->content;
-    struct ms_shard *shard = &content->shards[ms_shard_of(key_hash)];
-    struct ms_entry **at = ms_entry_find(shard, key, key_hash);
+    struct ms_entry **at = spot->at;
     if (!at && !value.data) return;
     if (at && value.data && !prepared->entry && !((*at)->flags & MS_ENTRY_DIRTY)) { /* the usual case: in place, only digests move */
-        uint64_t hash = ms_entry_hash(key_hash, value), moved = hash - (*at)->u.logged_hash;
+        uint64_t moved = value_hash - (*at)->u.logged_hash;
         ms_entry_write(*at, value);
-        (*at)->u.logged_hash = hash;
-        shard->digest += moved;
+        (*at)->u.logged_hash = value_hash;
         content->digest += moved;
         return;
     }
@@ -210,8 +250,8 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
         content->bytes -= (uint64_t)(*at)->key_size + (*at)->value_size;
     }
     if (!value.data) {
-        ms_content_logged(content, shard, old_hash, was_logged, 0, false);
-        ms_entry_unlink(&content->pool, shard, at);
+        ms_content_logged(content, old_hash, was_logged, 0, false);
+        ms_entry_unlink(&content->pool, spot->shard, at);
         return;
     }
     /* 2. The new value goes in place, or the prepared entry takes the old one's place or a new one. */
@@ -223,11 +263,11 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
     } else if (at) {
         ms_entry_replace(&content->pool, at, entry);
     } else {
-        ms_entry_link(shard, entry);
+        ms_entry_link(spot->shard, entry);
     }
     /* 3. It joins the sums. */
-    entry->u.logged_hash = ms_entry_hash(key_hash, value);
-    ms_content_logged(content, shard, old_hash, was_logged, entry->u.logged_hash, true);
+    entry->u.logged_hash = value_hash;
+    ms_content_logged(content, old_hash, was_logged, value_hash, true);
     content->live++;
     content->bytes += key.size + value.size;
 }
@@ -235,26 +275,48 @@ void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t 
 int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
 {
     struct ms_prepared prepared;
-    int rc = ms_table_prepare(table, key, key_hash, value, &prepared);
-    if (!rc) ms_table_apply(table, key, key_hash, value, &prepared);
+    struct ms_spot spot = ms_table_find(table, key, key_hash);
+    int rc = ms_table_prepare(table, &spot, key, value, &prepared);
+    if (!rc) ms_table_apply(table, &spot, key, value, value.data ? ms_entry_hash(key_hash, value) : 0, &prepared);
     return rc;
 }
 
-void ms_table_prefetch_bucket(const struct ms_table_state *table, uint64_t key_hash)
+static void prefetch_entry(const struct ms_entry *entry)
 {
-    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
-    if (shard->buckets) __builtin_prefetch(&shard->buckets[key_hash & shard->mask]);
-}
-
-void ms_table_prefetch_entry(const struct ms_table_state *table, uint64_t key_hash)
-{
-    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
-    const struct ms_entry *entry = shard->buckets ? shard->buckets[key_hash & shard->mask] : NULL;
     if (!entry) return;
     __builtin_prefetch(entry, 1);
     __builtin_prefetch((const char *)entry + 64, 1);
     __builtin_prefetch((const char *)entry + 128, 1);
 }
+
+void ms_table_prefetch_bucket(const struct ms_table_state *table, uint64_t key_hash)
+{
+    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    if (shard->buckets) __builtin_prefetch(bucket_of(shard, (uint32_t)key_hash));
+}
+
+void ms_table_prefetch_entry(const struct ms_table_state *table, uint64_t key_hash)
+{
+    const struct ms_shard *shard = &table->content->shards[ms_shard_of(key_hash)];
+    if (shard->buckets) prefetch_entry(*bucket_of(shard, (uint32_t)key_hash));
+}
+
+#if MS_STOCK_KEEPS
+/* Not for ThreadSanitizer: it reads what others change, and knows. */
+__attribute__((no_sanitize("thread"))) void ms_table_look_ahead(const struct ms_table_state *table, uint64_t key_hash)
+{
+    const struct ms_content *content = __atomic_load_n(&table->content, __ATOMIC_RELAXED);
+    if (!content) return;
+    struct ms_shard shard = {.buckets = __atomic_load_n(&content->shards[ms_shard_of(key_hash)].buckets, __ATOMIC_RELAXED)};
+    if (shard.buckets) prefetch_entry(__atomic_load_n(bucket_of(&shard, (uint32_t)key_hash), __ATOMIC_RELAXED));
+}
+#else
+void ms_table_look_ahead(const struct ms_table_state *table, uint64_t key_hash)
+{
+    (void)table;
+    (void)key_hash;
+}
+#endif
 
 /* ---- checking -------------------------------------------------------------------------------------------------------- */
 
@@ -293,19 +355,18 @@ int ms_table_verify(const struct ms_table_state *table)
     struct sums all = {0};
     for (uint32_t index = 0; index < MS_TABLE_SHARDS; index++) {
         const struct ms_shard *shard = &table->content->shards[index];
-        struct sums before = all;
         all.entries = 0;
-        for (uint32_t i = 0; shard->buckets && i <= shard->mask; i++)
-            for (const struct ms_entry *entry = shard->buckets[i]; entry; entry = entry->next) {
+        for (uint32_t i = 0; i < length_of(shard); i++)
+            for (const struct ms_entry *entry = buckets_of(shard)[i]; entry; entry = entry->next) {
                 int rc = verify_entry(table, index, entry, &all);
                 if (rc) return rc;
             }
-        if (shard->entries != all.entries || shard->count != all.count - before.count || shard->digest != all.digest - before.digest)
-            return ms_fail(MS_E_DAMAGED, "table %s, shard %u: count or digest do not fit its entries", table->name, index);
+        if (shard->entries != all.entries)
+            return ms_fail(MS_E_DAMAGED, "table %s, shard %u: %u entries are counted as %u", table->name, index, all.entries, shard->entries);
     }
     const struct ms_content *content = table->content;
     if (content->count != all.count || content->digest != all.digest || content->live != all.live || content->bytes != all.bytes)
-        return ms_fail(MS_E_DAMAGED, "table %s: count, digest, live or bytes do not fit its shards", table->name);
+        return ms_fail(MS_E_DAMAGED, "table %s: count, digest, live or bytes do not fit its entries", table->name);
     if (table->sets[0].entries + table->sets[1].entries != all.dirty)
         return ms_fail(MS_E_DAMAGED, "table %s: %llu dirty entries are not in a dirty set", table->name, (unsigned long long)all.dirty);
     return 0;

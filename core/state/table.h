@@ -1,4 +1,4 @@
-/* A table: key -> value, in MS_TABLE_SHARDS small hash tables ("shards"), each with a count and a digest.
+/* A table: key -> value, in MS_TABLE_SHARDS small hash tables ("shards"), with a count and a digest of all.
  *
  * Two views of an entry:
  *   current  what readers see;
@@ -7,8 +7,8 @@
  * when the flush has appended it. An unbuffered table has no dirty entry, so there it is at every instant the fold of its log.
  *
  * Invariants (checked by ms_table_verify):
- *  1. digest of a shard = sum over its logged entries of ms_entry_hash(key, logged value), count = their number;
- *  2. digest and count of the table = sums over its shards;
+ *  1. digest of the table = sum over its logged entries of ms_entry_hash(key, logged value), count = their number;
+ *  2. a shard's entries are those whose hash leads to it, and counted;
  *  3. an entry is dirty exactly if it is in one of the table's two dirty lists;
  *  4. an entry without a current value exists only while it is dirty (a tombstone whose delete is not logged yet).
  *
@@ -26,18 +26,17 @@ enum { MS_TABLE_SHARDS = 2048 };
 struct ms_entry; /* table.c only */
 
 struct ms_shard {
-    struct ms_entry **buckets;
-    uint32_t mask;    /* buckets - 1 */
-    uint32_t entries; /* in the buckets, tombstones included */
-    uint64_t count, digest; /* logged */
+    uintptr_t buckets; /* address of the array of chains | log2 of its length; 0 = none. In one word, for ms_table_look_ahead */
+    uint32_t entries;  /* in the buckets, tombstones included */
 };
 
 struct ms_content { /* what a bootstrap swaps */
-    struct ms_shard shards[MS_TABLE_SHARDS];
-    struct ms_pool pool;    /* of the entries */
     uint64_t count, digest; /* logged */
     uint64_t live;          /* current: what readers count */
     uint64_t bytes;         /* of keys and current values */
+    struct ms_shard shards[MS_TABLE_SHARDS];
+    struct ms_pool pool;    /* of entries and buckets */
+    void *kept;             /* see stock.h */
 };
 
 struct ms_dirty_set { /* buffer.c */
@@ -69,18 +68,30 @@ uint64_t ms_entry_hash(uint64_t key_hash, struct ms_bytes value);
 /* The current value, data == NULL if there is none. Borrowed until the table changes. */
 struct ms_bytes ms_table_get(const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash);
 
+/* Where the entry of a key hangs, or that there is none: a look-up, which costs more than all else that a change does to a table, so
+ * that it is done once and handed on. Good until the table changes (prepare does not change it in this sense). */
+struct ms_spot {
+    struct ms_shard *shard;
+    struct ms_entry **at; /* NULL: there is no entry */
+    uint64_t key_hash;
+};
+struct ms_spot ms_table_find(const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash);
+bool ms_spot_live(const struct ms_spot *spot); /* there is an entry with a current value */
+bool ms_spot_holds(const struct ms_spot *spot, struct ms_bytes value, uint64_t value_hash); /* whether that is the current value */
+
 /* A change in two steps, so that everything that can fail comes before the log's append:
  *   prepare takes the memory that put will need (for a delete, value.data == NULL: none);
  *   apply makes the value current and logged; abandon gives the memory back.
- * Between the two the table may change (other keys, the same key): apply looks the entry up anew. */
+ * value_hash is ms_entry_hash of key and value, of no meaning for a delete. Between the two the table may change (other keys, the same
+ * key), if apply is given a place that was looked up since. */
 struct ms_prepared {
     struct ms_entry *entry; /* NULL for a delete or a change that fits in place */
     struct ms_pool *pool;   /* where it is from */
 };
-int ms_table_prepare(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+int ms_table_prepare(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value,
                      struct ms_prepared *prepared);
-void ms_table_apply(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
-                    struct ms_prepared *prepared);
+void ms_table_apply(struct ms_table_state *table, const struct ms_spot *spot, struct ms_bytes key, struct ms_bytes value,
+                    uint64_t value_hash, struct ms_prepared *prepared);
 void ms_prepared_abandon(struct ms_prepared *prepared);
 
 /* prepare + apply: folding a log record. MS_E_MEMORY changes nothing. */
@@ -90,6 +101,11 @@ int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, uint64_t ke
  * keys later for the entry, and finds both there in the end. They change nothing. */
 void ms_table_prefetch_bucket(const struct ms_table_state *table, uint64_t key_hash);
 void ms_table_prefetch_entry(const struct ms_table_state *table, uint64_t key_hash);
+
+/* The same for who is about to take the lock: any thread, without it, as long as the table itself is not closed. Then the look-up finds the entry
+ * in the cache, and the lock is held for a fraction of the time. What it follows may change under it; nothing comes of that but a look at
+ * the wrong place, since contents, buckets and entries stay readable (base/stock.h). */
+void ms_table_look_ahead(const struct ms_table_state *table, uint64_t key_hash);
 
 /* Calls fn for each entry of one shard with its current (logged = false) or logged (true) value; entries without one are
  * left out. Stops at the first non-zero result, which it returns. fn must not change the table. */

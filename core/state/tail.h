@@ -12,7 +12,9 @@
 
 struct ms_tail {
     uint32_t group_bytes;
+    uint32_t count;        /* records in the open block. While it is open, all that an append touches beside the record stands here */
     struct ms_block *open; /* NULL when nothing is appended since the last seal */
+    uint8_t *at, *end;     /* where its next record goes, and must end */
     uint64_t head;         /* last lsn appended */
     uint64_t bytes;        /* log bytes appended since start, whole groups, the open one as if it were sealed now */
     uint64_t unwritten;    /* bytes of blocks that are open or sealed and not reported written */
@@ -30,6 +32,9 @@ int ms_tail_reserve(struct ms_tail *tail, size_t size);
 
 /* Where the next record goes, for exactly `size` reserved bytes; counts it and moves head. */
 uint8_t *ms_tail_append(struct ms_tail *tail, size_t size);
+
+/* For who is about to take the lock and append: has the place fetched where the next record goes, if it is that of now. Any thread. */
+void ms_tail_look_ahead(const struct ms_tail *tail);
 
 /* How many log bytes an append of `size` adds. */
 size_t ms_tail_cost(const struct ms_tail *tail, size_t size);

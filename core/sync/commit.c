@@ -21,8 +21,10 @@ int ms_commit_check_logging(const struct ms_engine *e)
     return rc == MS_LOCAL ? ms_fail(MS_E_LOG_FAILED, "%s", e->alarm) : rc;
 }
 
-static int check_entry(const struct ms_engine *e, const struct ms_table_state *table, struct ms_bytes key, struct ms_bytes value)
+static int check_entry(const struct ms_engine *e, const struct ms_engine_write *write)
 {
+    const struct ms_table_state *table = write->table;
+    struct ms_bytes key = write->key, value = write->value;
     if (table->id == 0) return ms_fail(MS_E_NOT_FOUND, "table %s is not in the adopted history; open it anew", table->name);
     if (key.size == 0 || !key.data) return ms_fail(MS_E_INVALID, "table %s: an empty key", table->name);
     if (key.size > e->policy.key_max)
@@ -70,69 +72,60 @@ void ms_commit_count(struct ms_engine *e, uint64_t count)
     if (e->store->changes_since_mark >= e->policy.mark_changes) (void)ms_engine_append_mark(e); /* no room: the timer tries again */
 }
 
+static size_t write_size(const struct ms_engine_write *write)
+{
+    return ms_record_change_size(write->table->id, write->key, write->value);
+}
+
 /* Appends one change for which everything is reserved, and makes it the table's. */
-static void append_change(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
+static void append_change(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot, size_t size,
                           struct ms_prepared *prepared)
 {
-    size_t size = ms_record_change_size(table->id, key, value);
     uint8_t *at = ms_tail_append(&e->tail, size);
-    (void)ms_record_change_put(at, value.data ? MS_RECORD_PUT : MS_RECORD_DELETE, table->id, key, value);
-    ms_table_apply(table, key, key_hash, value, prepared);
+    (void)ms_record_change_put(at, write->value.data ? MS_RECORD_PUT : MS_RECORD_DELETE, write->table->id, write->key, write->value);
+    ms_table_apply(write->table, spot, write->key, write->value, write->value_hash, prepared);
     e->store->applied = e->tail.head;
 }
 
-static int commit_logged(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
-                         int level)
+static int commit_logged(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot, int level)
 {
-    size_t size = ms_record_change_size(table->id, key, value);
+    size_t size = write_size(write);
     struct ms_prepared prepared;
     int rc = check_replica(e, level);
     if (!rc) rc = ms_commit_check_tail(e, size);
-    if (!rc) rc = ms_table_prepare(table, key, key_hash, value, &prepared);
+    if (!rc) rc = ms_table_prepare(write->table, spot, write->key, write->value, &prepared);
     if (rc) return rc;
     rc = ms_tail_reserve(&e->tail, size);
     if (rc) {
         ms_prepared_abandon(&prepared);
         return rc;
     }
-    append_change(e, table, key, key_hash, value, &prepared);
+    append_change(e, write, spot, size, &prepared);
     want_level(e, level);
     return 0;
 }
 
 /* ---- the entry points ---------------------------------------------------------------------------------------------------- */
 
-int ms_engine_commit(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value,
-                     int decision, uint64_t *lsn, int *level)
+int ms_engine_commit(struct ms_engine *e, const struct ms_engine_write *write, uint64_t *lsn, int *level)
 {
     int rc = check_role(e);
-    if (!rc) rc = check_entry(e, table, key, value);
+    if (!rc) rc = check_entry(e, write);
     if (rc) return rc;
+    struct ms_table_state *table = write->table;
     const struct ms_table_policy *policy = &e->table_policy[table->id];
-    if (policy->interval_ms) {
-        if (e->viewing && !ms_table_get(table, key, key_hash).data) rc = ms_engine_view(e, table, key, key_hash, value, decision);
-        if (!rc) rc = ms_flush_put(e, table, key, key_hash, value);
-        if (!rc) ms_flush_keep_bounds(e, table);
-        if (rc == MS_LOCAL) e->counters.outside++;
-        *lsn = e->tail.head;
-        *level = 0;
-        return rc;
-    }
-    struct ms_bytes current = ms_table_get(table, key, key_hash);
-    if (e->viewing && !current.data) rc = ms_engine_view(e, table, key, key_hash, value, decision);
+    struct ms_spot spot = ms_table_find(table, write->key, write->key_hash);
+    if (e->viewing && !ms_spot_live(&spot)) rc = ms_engine_view(e, table, write->key, write->key_hash, write->value, write->decision);
     if (rc == MS_LOCAL) e->counters.outside++;
+    bool logs = !rc && !policy->interval_ms && !ms_spot_holds(&spot, write->value, write->value_hash);
+    if (logs) rc = commit_logged(e, write, &spot, policy->level);
+    if (!rc && policy->interval_ms) rc = ms_flush_put(e, write, &spot);
     if (rc) return rc;
-    if (!ms_bytes_equal(current, value)) {
-        rc = commit_logged(e, table, key, key_hash, value, policy->level);
-        if (rc) return rc;
-        *lsn = e->tail.head;
-        *level = policy->level;
-        ms_commit_count(e, 1);
-        return 0;
-    }
+    if (policy->interval_ms) ms_flush_keep_bounds(e, table);
     *lsn = e->tail.head; /* an equal value logs nothing and waits for the head as of now */
-    *level = policy->level;
-    if (policy->level >= MS_LEVEL_DISK) e->sync_wanted = true;
+    *level = policy->interval_ms ? 0 : policy->level;
+    if (logs) ms_commit_count(e, 1);
+    else if (*level >= MS_LEVEL_DISK) e->sync_wanted = true;
     return 0;
 }
 
@@ -144,9 +137,8 @@ static int batch_view(struct ms_engine *e, struct ms_engine_write *writes, size_
     size_t out = 0, asks = 0;
     for (size_t i = 0; i < count; i++) {
         struct ms_engine_write *write = &writes[i];
-        uint64_t hash = e->viewing ? ms_key_hash(write->key) : 0;
-        bool decides = e->viewing && !ms_table_get(write->table, write->key, hash).data;
-        int rc = decides ? ms_engine_view(e, write->table, write->key, hash, write->value, write->decision) : 0;
+        bool decides = e->viewing && !ms_table_get(write->table, write->key, write->key_hash).data;
+        int rc = decides ? ms_engine_view(e, write->table, write->key, write->key_hash, write->value, write->decision) : 0;
         write->ask = rc == MS_ASK;
         write->out = rc == MS_LOCAL;
         asks += write->ask;
@@ -159,7 +151,7 @@ static int batch_view(struct ms_engine *e, struct ms_engine_write *writes, size_
 static int check_entries(const struct ms_engine *e, const struct ms_engine_write *writes, size_t count)
 {
     int rc = 0;
-    for (size_t i = 0; i < count && !rc; i++) rc = check_entry(e, writes[i].table, writes[i].key, writes[i].value);
+    for (size_t i = 0; i < count && !rc; i++) rc = check_entry(e, &writes[i]);
     return rc;
 }
 
@@ -170,7 +162,7 @@ static int check_batch(struct ms_engine *e, const struct ms_engine_write *writes
     for (size_t i = 0; i < count; i++) {
         const struct ms_table_policy *policy = &e->table_policy[writes[i].table->id];
         if (policy->interval_ms || writes[i].out) continue;
-        *size += ms_record_change_size(writes[i].table->id, writes[i].key, writes[i].value);
+        *size += write_size(&writes[i]);
         if (policy->level > *level) *level = policy->level;
         if (*size > e->policy.batch_max) return ms_fail(MS_E_LIMIT, "a batch of more than %u bytes", e->policy.batch_max);
     }
@@ -179,7 +171,6 @@ static int check_batch(struct ms_engine *e, const struct ms_engine_write *writes
 }
 
 struct batch {
-    uint64_t *hashes;
     struct ms_prepared *prepared;
     bool *skip;
     uint32_t *slots; /* a hash set of the writes seen: index + 1 */
@@ -189,7 +180,7 @@ struct batch {
 /* Whether a write of the same key was seen; remembers this one if not. */
 static bool seen(struct batch *batch, const struct ms_engine_write *writes, size_t i)
 {
-    for (size_t slot = batch->hashes[i] & batch->mask;; slot = (slot + 1) & batch->mask) {
+    for (size_t slot = writes[i].key_hash & batch->mask;; slot = (slot + 1) & batch->mask) {
         uint32_t other = batch->slots[slot];
         if (!other) {
             batch->slots[slot] = (uint32_t)i + 1;
@@ -203,7 +194,6 @@ static bool seen(struct batch *batch, const struct ms_engine_write *writes, size
 static void batch_close(struct batch *batch, size_t count)
 {
     for (size_t i = 0; batch->prepared && i < count; i++) ms_prepared_abandon(&batch->prepared[i]);
-    ms_release(batch->hashes);
     ms_release(batch->prepared);
     ms_release(batch->skip);
     ms_release(batch->slots);
@@ -214,11 +204,10 @@ static int batch_memory(struct batch *batch, size_t count)
     size_t slots = 4;
     while (slots < count * 2) slots *= 2;
     batch->mask = slots - 1;
-    batch->hashes = ms_alloc_zero(count * sizeof *batch->hashes);
     batch->prepared = ms_alloc_zero(count * sizeof *batch->prepared);
     batch->skip = ms_alloc_zero(count * sizeof *batch->skip);
     batch->slots = ms_alloc_zero(slots * sizeof *batch->slots);
-    return batch->hashes && batch->prepared && batch->skip && batch->slots ? 0 : MS_E_MEMORY;
+    return batch->prepared && batch->skip && batch->slots ? 0 : MS_E_MEMORY;
 }
 
 /* Takes the memory that the batch will need: after this nothing can fail. From the last write to the first, since the last one
@@ -228,20 +217,21 @@ static int batch_prepare(struct ms_engine *e, const struct ms_engine_write *writ
     int rc = batch_memory(batch, count);
     for (size_t i = count; i-- > 0 && !rc;) {
         const struct ms_engine_write *write = &writes[i];
-        batch->hashes[i] = ms_key_hash(write->key);
+        struct ms_spot spot = ms_table_find(write->table, write->key, write->key_hash);
         batch->skip[i] = write->out || e->table_policy[write->table->id].interval_ms || seen(batch, writes, i) ||
-                         ms_bytes_equal(ms_table_get(write->table, write->key, batch->hashes[i]), write->value);
-        if (!batch->skip[i]) rc = ms_table_prepare(write->table, write->key, batch->hashes[i], write->value, &batch->prepared[i]);
+                         ms_spot_holds(&spot, write->value, write->value_hash);
+        if (!batch->skip[i]) rc = ms_table_prepare(write->table, &spot, write->key, write->value, &batch->prepared[i]);
     }
     return rc;
 }
 
 /* Buffered writes of a batch join their buffers one by one; the first refusal (memory) ends the batch before anything is logged. */
-static int batch_buffered(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, const struct batch *batch)
+static int batch_buffered(struct ms_engine *e, const struct ms_engine_write *writes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (writes[i].out || !e->table_policy[writes[i].table->id].interval_ms) continue;
-        int rc = ms_flush_put(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value);
+        struct ms_spot spot = ms_table_find(writes[i].table, writes[i].key, writes[i].key_hash);
+        int rc = ms_flush_put(e, &writes[i], &spot);
         if (rc) return rc;
     }
     return 0;
@@ -252,7 +242,8 @@ static void batch_append(struct ms_engine *e, const struct ms_engine_write *writ
     uint64_t changes = 0;
     for (size_t i = 0; i < count; i++) {
         if (batch->skip[i]) continue;
-        append_change(e, writes[i].table, writes[i].key, batch->hashes[i], writes[i].value, &batch->prepared[i]);
+        struct ms_spot spot = ms_table_find(writes[i].table, writes[i].key, writes[i].key_hash); /* the changes before may have moved it */
+        append_change(e, &writes[i], &spot, write_size(&writes[i]), &batch->prepared[i]);
         changes++;
     }
     if (changes) {
@@ -280,7 +271,7 @@ int ms_engine_commit_batch(struct ms_engine *e, struct ms_engine_write *writes, 
     if (rc) return rc;
     rc = batch_prepare(e, writes, count, &batch);
     if (!rc && size > 0) rc = ms_tail_reserve(&e->tail, size); /* all of it fits into one group */
-    if (!rc) rc = batch_buffered(e, writes, count, &batch);
+    if (!rc) rc = batch_buffered(e, writes, count);
     if (!rc) {
         batch_append(e, writes, count, &batch, *level);
         *lsn = e->tail.head;

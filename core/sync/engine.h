@@ -178,19 +178,27 @@ int ms_engine_adopt(struct ms_engine *engine);
  * commit again with the decision, if engine->rules is the same by then. Never seen by hosts. */
 enum { MS_ASK = 2 };
 
-/* value.data == NULL deletes. *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. decision (enum ms_decision)
+/* A change, with the hashes that can be worked out before the lock is taken (ms_engine_write). decision (enum ms_decision)
  * matters only for an entry that does not exist, under rules that leave something out. UNKNOWN: MS_LOCAL if the entry is remembered as outside,
  * else MS_ASK. OUT: remembered, MS_LOCAL, with nothing logged or buffered. A delete of an entry that is remembered as outside is MS_LOCAL. */
-int ms_engine_commit(struct ms_engine *engine, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash,
-                     struct ms_bytes value, int decision, uint64_t *lsn, int *level);
-
 struct ms_engine_write {
     struct ms_table_state *table;
-    struct ms_bytes key, value;
-    int decision; /* as for ms_engine_commit */
-    bool ask;     /* filled in with MS_ASK: a decision about this one is wanted */
-    bool out;     /* filled in: left out of the batch */
+    struct ms_bytes key, value;    /* value.data == NULL deletes */
+    uint64_t key_hash, value_hash; /* ms_key_hash; ms_entry_hash, 0 for a delete */
+    int decision;
+    bool ask; /* of a batch, filled in with MS_ASK: a decision about this one is wanted */
+    bool out; /* of a batch, filled in: left out of it */
 };
+
+static inline struct ms_engine_write ms_engine_write(struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
+{
+    return (struct ms_engine_write){
+        .table = table, .key = key, .value = value, .key_hash = key_hash, .value_hash = value.data ? ms_entry_hash(key_hash, value) : 0};
+}
+
+/* *level is what the caller has to wait for (0 = nothing), *lsn what to wait for. */
+int ms_engine_commit(struct ms_engine *engine, const struct ms_engine_write *write, uint64_t *lsn, int *level);
+
 /* Writes that are out of the view are left out; MS_LOCAL: all are. */
 int ms_engine_commit_batch(struct ms_engine *engine, struct ms_engine_write *writes, size_t count, uint64_t *lsn, int *level);
 

@@ -260,12 +260,13 @@ void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table)
     if (rc < 0 && !plan->leaving) e->counters.at_risk_exceeded++;
 }
 
-int ms_flush_put(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
+int ms_flush_put(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot)
 {
+    struct ms_table_state *table = write->table;
     struct ms_buffer_plan *plan = &e->plans[table->id];
     uint32_t working = table->working;
     uint64_t dirty = ms_buffer_entries(table), waiting = table->sets[working].entries;
-    int rc = ms_buffer_put(table, key, key_hash, value);
+    int rc = ms_buffer_put(table, spot, write->key, write->value);
     if (rc) return rc;
     uint64_t *due = &e->flush_at[table->id], entries = ms_buffer_entries(table);
     bool first = waiting == 0 && table->sets[working].entries > 0;

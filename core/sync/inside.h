@@ -41,7 +41,7 @@ int ms_commit_check_tail(struct ms_engine *e, size_t size); /* room in memory an
 void ms_commit_count(struct ms_engine *e, uint64_t changes); /* after they are appended: a mark may be due */
 
 /* ---- flush.c */
-int ms_flush_put(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value);
+int ms_flush_put(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot);
 void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table); /* after a put: logs what is beyond at_risk_* */
 void ms_engine_flush_due(struct ms_engine *e, uint64_t now);
 void ms_flush_written(struct ms_engine *e);

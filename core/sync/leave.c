@@ -14,23 +14,20 @@ int ms_engine_view(struct ms_engine *e, struct ms_table_state *table, struct ms_
     return MS_LOCAL;
 }
 
-static bool exists(const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash)
-{
-    return ms_table_get(table, key, key_hash).data != NULL;
-}
-
 int ms_engine_leave(struct ms_engine *e, struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash)
 {
     int rc = ms_commit_check_logging(e);
     if (!rc && table->id == 0) rc = ms_fail(MS_E_NOT_FOUND, "table %s is not in the adopted history", table->name);
-    if (rc || !exists(table, key, key_hash)) return rc; /* a delete that is not logged yet will be */
+    if (rc) return rc;
+    struct ms_spot spot = ms_table_find(table, key, key_hash);
+    if (!ms_spot_live(&spot)) return 0; /* a delete that is not logged yet will be */
     size_t size = ms_record_change_size(table->id, key, ms_bytes(NULL, 0));
     rc = ms_commit_check_tail(e, size);
     if (!rc) rc = ms_tail_reserve(&e->tail, size);
     if (rc) return rc;
     struct ms_prepared nothing = {0};
     (void)ms_record_change_put(ms_tail_append(&e->tail, size), MS_RECORD_LEAVE, table->id, key, ms_bytes(NULL, 0));
-    ms_table_apply(table, key, key_hash, ms_bytes(NULL, 0), &nothing);
+    ms_table_apply(table, &spot, key, ms_bytes(NULL, 0), 0, &nothing);
     e->store->applied = e->tail.head;
     if (e->table_policy[table->id].level >= MS_LEVEL_DISK) e->sync_wanted = true;
     e->counters.left++;

@@ -89,7 +89,8 @@ static void put(struct world *w, struct ms_table_state *table, uint64_t number)
     uint64_t lsn;
     int level;
     struct ms_bytes key = ms_str("t@g");
-    int rc = ms_engine_commit(&w->engine, table, key, ms_key_hash(key), ms_bytes(&number, sizeof number), MS_VIEW_UNKNOWN, &lsn, &level);
+    struct ms_engine_write write = ms_engine_write(table, key, ms_key_hash(key), ms_bytes(&number, sizeof number));
+    int rc = ms_engine_commit(&w->engine, &write, &lsn, &level);
     CHECK(rc == 0, "%s", ms_error_message());
     settle(w);
 }

@@ -107,7 +107,9 @@ end
 function Hand:commit(state, key, value, decision)
     local lsn, level = ffi.new "uint64_t[1]", ffi.new "int[1]"
     local bytes = ms.bytes(key)
-    local rc = C.ms_engine_commit(self.engine, state, bytes, C.ms_key_hash(bytes), ms.bytes(value), decision or C.MS_VIEW_UNKNOWN, lsn, level)
+    local write = C.ms_engine_write(state, bytes, C.ms_key_hash(bytes), ms.bytes(value))
+    write.decision = decision or C.MS_VIEW_UNKNOWN
+    local rc = C.ms_engine_commit(self.engine, write, lsn, level)
     return tonumber(rc), tonumber(lsn[0]), level[0]
 end
 

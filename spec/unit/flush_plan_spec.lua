@@ -91,7 +91,7 @@ describe("a buffer", function()
         local writes, kept = ffi.new("struct ms_engine_write[?]", n), {}
         for i = 0, n - 1 do
             kept[i] = { ms.bytes("k" .. i), ms.bytes(("v"):rep(200)) }
-            writes[i].table, writes[i].key, writes[i].value = i % 2 == 0 and offset or topic, kept[i][1], kept[i][2]
+            writes[i] = C.ms_engine_write(i % 2 == 0 and offset or topic, kept[i][1], C.ms_key_hash(kept[i][1]), kept[i][2])
         end
         local lsn, level = ffi.new "uint64_t[1]", ffi.new "int[1]"
         assert.equal(0, C.ms_engine_commit_batch(h.engine, writes, n, lsn, level))

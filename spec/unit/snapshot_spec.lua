@@ -168,7 +168,7 @@ describe("a snapshot", function()
         local t = log.store.tables[1]
         local function dirty(key, value)
             local bytes = ms.bytes(key)
-            ms.check(C.ms_buffer_put(t, bytes, C.ms_key_hash(bytes), ms.bytes(value)))
+            ms.check(C.ms_buffer_put(t, C.ms_table_find(t, bytes, C.ms_key_hash(bytes)), bytes, ms.bytes(value)))
         end
         dirty("k1", "only here")
         dirty("k2", nil)

@@ -123,7 +123,7 @@ end)
 
 local function buffer_put(table, key, value)
     local bytes = ms.bytes(key)
-    return C.ms_buffer_put(table, bytes, C.ms_key_hash(bytes), ms.bytes(value))
+    return C.ms_buffer_put(table, C.ms_table_find(table, bytes, C.ms_key_hash(bytes)), bytes, ms.bytes(value))
 end
 
 -- Logs up to `max` keys of the flushing set into `log`, as a flush does.

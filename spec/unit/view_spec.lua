@@ -143,7 +143,7 @@ describe("a batch", function()
         local writes, kept = ffi.new("struct ms_engine_write[?]", #list), {}
         for i, w in ipairs(list) do
             kept[i] = { ms.bytes(w[2]), ms.bytes(w[3]) }
-            writes[i - 1].table, writes[i - 1].key, writes[i - 1].value = w[1], kept[i][1], kept[i][2]
+            writes[i - 1] = C.ms_engine_write(w[1], kept[i][1], C.ms_key_hash(kept[i][1]), kept[i][2])
         end
         local lsn, level = ffi.new "uint64_t[1]", ffi.new "int[1]"
         local rc = tonumber(C.ms_engine_commit_batch(h.engine, writes, #list, lsn, level))
