@@ -36,7 +36,8 @@ struct ms_lua_function {
     char file[64];                       /* where it starts: the place of an incident that has none */
     int line;
     _Atomic bool quarantined;
-    uint64_t calls, incidents, busy;
+    _Atomic uint64_t calls; /* counted without the mutex */
+    uint64_t incidents, busy;
     struct ms_sandbox_error last;
 };
 

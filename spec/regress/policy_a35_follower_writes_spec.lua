@@ -13,8 +13,8 @@ describe("A35: a local write on a follower", function()
             follower:start { "--follow", leader.address }
             leader:put("topic", "t", "leader's")
             c:equal(leader, follower)
-            for _, request in ipairs { { command = "put", table = "topic", key = "t", value = "mine" }, { command = "delete", table = "topic", key = "t" },
-                { command = "put", table = "topic", key = "new", value = "mine" },
+            for _, request in ipairs { { command = "put", table = "topic", key = "t", value = "mine" },
+                { command = "delete", table = "topic", key = "t" }, { command = "put", table = "topic", key = "new", value = "mine" },
                 { command = "put-batch", writes = { { table = "topic", key = "new", value = "mine" }, { table = "topic", key = "t" } } } } do
                 assert.equal("MS_E_NOT_LEADER", follower:call(request).code, request.command)
             end
