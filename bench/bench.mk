@@ -2,7 +2,7 @@
 # QUICK=1 is a small run that only shows that everything works. BENCH_FLAGS is passed on (--pairs 3, --only update, --strict).
 
 BENCH_DIR   := $(BUILD)/bench
-BENCH_TOOLS := $(BENCH_DIR)/node $(BENCH_DIR)/redis_load $(BENCH_DIR)/floor
+BENCH_TOOLS := $(BENCH_DIR)/node $(BENCH_DIR)/redis_load $(BENCH_DIR)/floor $(BENCH_DIR)/policy
 
 .PHONY: bench
 bench: $(SHARED) $(BENCH_TOOLS) ## measure against Redis and against a floor; QUICK=1 is small
@@ -21,6 +21,10 @@ $(BENCH_DIR)/redis_load $(BENCH_DIR)/floor:
 
 # The host program sees the public library only.
 $(BENCH_DIR)/node: $(BENCH_DIR)/node.o $(BENCH_DIR)/follower.o $(BENCH_DIR)/callers.o $(BENCH_DIR)/common.o $(SHARED)
+	@echo "LINK  $@"
+	@$(CC) $(LDFLAGS) $(filter %.o,$^) -L$(BUILD) -l:libmetasync.so.$(SOVERSION) -Wl,-rpath,$(abspath $(BUILD)) -o $@
+
+$(BENCH_DIR)/policy: $(BENCH_DIR)/policy.o $(BENCH_DIR)/common.o $(SHARED)
 	@echo "LINK  $@"
 	@$(CC) $(LDFLAGS) $(filter %.o,$^) -L$(BUILD) -l:libmetasync.so.$(SOVERSION) -Wl,-rpath,$(abspath $(BUILD)) -o $@
 

@@ -64,6 +64,10 @@ local SCENARIOS = {
     { name = "memory-2",
         { "ours", "node memory --threads 2 --keys $keys --commits $updates" },
         { "bare", "floor memory --threads 2 --keys $keys --commits $updates" } },
+    { name = "policy-commit", { "ours", "policy commit --keys $keys --commits $updates" } },
+    { name = "policy-first", { "ours", "policy first --keys $keys" } },
+    { name = "policy-reload", { "ours", "policy reload --entries $entries" } },
+    { name = "policy-replay", { "ours", "policy replay --keys $keys --commits $updates" } },
 }
 
 local failures = 0

@@ -1,0 +1,292 @@
+/* What policies cost, through the public API.
+ *
+ *      policy commit  --dir DIR [--keys N --commits N]    commits of entries that exist: without rules, with patterns, with a filter
+ *      policy first   --dir DIR [--keys N]                the first put of each key, without rules and with a filter
+ *      policy reload  --dir DIR [--entries N]             one reload of each kind while another thread puts
+ *      policy replay  --dir DIR [--keys N --commits N]    a recorded log through a declarative policy and through functions
+ *
+ * Where two things are compared they alternate in short slices of one run. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../core/metasync.h"
+#include "common.h"
+
+enum { KINDS = 3, SLICE = 10000 };
+
+/* The patterns and the filter let every key of the workload in; the reload's let one in twenty leave. */
+static const char *const kinds[KINDS] = {"plain", "patterns", "filter"};
+static const char *const texts[KINDS] = {
+    "return { name = 'plain', ack = 'memory' }\n",
+    "return { name = 'patterns', ack = 'memory', replicate = { exclude = { bench = { 'tmp-*', '*.bak', 'x?y*z' } } } }\n",
+    "local policy = { name = 'filter', ack = 'memory' }\n"
+    "function policy.filter(entry) return not entry.key:find('^tmp%-') end\n"
+    "return policy\n",
+};
+static const char *const leaving[] = {
+    "return { name = 'patterns', ack = 'memory', replicate = { exclude = { bench = { '*7' } } }, reload = { leave = '100%' } }\n",
+    "local policy = { name = 'filter', ack = 'memory', reload = { leave = '100%' } }\n"
+    "function policy.filter(entry) return not entry.key:find('33$') end\n"
+    "return policy\n",
+};
+static const char resolving[] = "local policy = { name = 'functions', ack = 'memory' }\n"
+                                "function policy.filter(entry) return not entry.key:find('^tmp%-') end\n"
+                                "function policy.resolve(conflict) return conflict.mine end\n"
+                                "return policy\n";
+
+static void write_text(char path[512], const char *dir, const char *name, const char *text)
+{
+    snprintf(path, 512, "%s/%s.lua", dir, name);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file)) bench_die("can't write %s", path);
+}
+
+struct side {
+    struct ms_node *node;
+    struct ms_table *table;
+};
+
+static void open_side(struct side *side, const char *dir, const char *name, const char *policy_file)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    bench_mkdir(path);
+    struct ms_config config = {.dir = path, .cluster = "bench", .policy_file = policy_file};
+    if (ms_open(&config, &side->node)) bench_die("open %s: %s", path, ms_error_message());
+    if (ms_lead(side->node, NULL, 0, 10000)) bench_die("lead: %s", ms_error_message());
+    if (ms_table_open(side->node, "bench", MS_TYPE_BYTES, &side->table)) bench_die("table: %s", ms_error_message());
+}
+
+static void put(struct side *side, struct bench_random *random, uint32_t number)
+{
+    char key[BENCH_KEY];
+    bench_key(key, number);
+    if (ms_put(side->table, (struct ms_bytes){key, sizeof key}, (struct ms_bytes){bench_value(random), BENCH_VALUE}, MS_NOWAIT, NULL) < 0)
+        bench_die("put: %s", ms_error_message());
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_doubles);
+    return values[count / 2];
+}
+
+/* ---- commit ------------------------------------------------------------------------------------------------------------------- */
+
+static double slice_ns(struct side *side, struct bench_random *random, uint32_t keys)
+{
+    uint64_t start = bench_now_ns();
+    for (int i = 0; i < SLICE; i++) put(side, random, bench_random_below(random, keys));
+    return (double)(bench_now_ns() - start) / SLICE;
+}
+
+static void commit(int argc, char **argv)
+{
+    const char *dir = bench_arg(argc, argv, "--dir", "");
+    uint32_t keys = (uint32_t)bench_arg_number(argc, argv, "--keys", 100000);
+    size_t slices = (size_t)bench_arg_number(argc, argv, "--commits", 1000000) / SLICE;
+    struct side sides[KINDS];
+    struct bench_random random;
+    double *ns[KINDS], *ratios[KINDS];
+    bench_random_init(&random, 1);
+    for (int k = 0; k < KINDS; k++) {
+        char path[512];
+        write_text(path, dir, kinds[k], texts[k]);
+        open_side(&sides[k], dir, kinds[k], path);
+        for (uint32_t i = 0; i < keys; i++) put(&sides[k], &random, i);
+        ns[k] = bench_alloc(slices * sizeof *ns[k]);
+        ratios[k] = bench_alloc(slices * sizeof *ratios[k]);
+    }
+    for (size_t s = 0; s < slices; s++) {
+        for (int k = 0; k < KINDS; k++) {
+            int turn = s % 2 ? KINDS - 1 - k : k;
+            ns[turn][s] = slice_ns(&sides[turn], &random, keys);
+        }
+        for (int k = 0; k < KINDS; k++) ratios[k][s] = ns[k][s] / ns[0][s];
+    }
+    bench_result("commit_patterns_ratio", median(ratios[1], slices));
+    bench_result("commit_filter_ratio", median(ratios[2], slices));
+    bench_result("commit_plain_ns", median(ns[0], slices));
+    bench_result("commit_patterns_ns", median(ns[1], slices));
+    bench_result("commit_filter_ns", median(ns[2], slices));
+    for (int k = 0; k < KINDS; k++) {
+        ms_close(sides[k].node);
+        free(ns[k]);
+        free(ratios[k]);
+    }
+}
+
+/* ---- first ---------------------------------------------------------------------------------------------------------------------- */
+
+static void first(int argc, char **argv)
+{
+    const char *dir = bench_arg(argc, argv, "--dir", "");
+    uint32_t keys = (uint32_t)bench_arg_number(argc, argv, "--keys", 100000);
+    struct side sides[2];
+    struct bench_samples samples[2];
+    struct bench_random random;
+    bench_random_init(&random, 1);
+    for (int k = 0; k < 2; k++) {
+        char path[512];
+        write_text(path, dir, kinds[2 * k], texts[2 * k]);
+        open_side(&sides[k], dir, kinds[2 * k], path);
+        bench_samples_init(&samples[k], keys);
+    }
+    for (uint32_t i = 0; i < keys; i++) {
+        for (int k = 0; k < 2; k++) {
+            uint64_t start = bench_now_ns();
+            put(&sides[k], &random, i);
+            bench_sample(&samples[k], bench_now_ns() - start);
+        }
+    }
+    bench_samples_report(&samples[0], "first_plain");
+    bench_samples_report(&samples[1], "first_filter");
+    for (int k = 0; k < 2; k++) {
+        bench_samples_close(&samples[k]);
+        ms_close(sides[k].node);
+    }
+}
+
+/* ---- reload --------------------------------------------------------------------------------------------------------------------- */
+
+struct caller {
+    struct side *side;
+    uint32_t keys;
+    atomic_bool stop;
+    uint64_t longest_ns;
+};
+
+/* Puts now and then, as a broker does, and remembers how long the longest took. */
+static void *call(void *context)
+{
+    struct caller *caller = context;
+    struct bench_random random;
+    bench_random_init(&random, 7);
+    for (uint64_t next = bench_now_ns(); !atomic_load(&caller->stop); next += 200000) {
+        uint64_t start = bench_now_ns();
+        put(caller->side, &random, bench_random_below(&random, caller->keys));
+        uint64_t took = bench_now_ns() - start;
+        if (took > caller->longest_ns) caller->longest_ns = took;
+        bench_sleep_until(next + 200000);
+    }
+    return NULL;
+}
+
+static double status_number(struct ms_node *node, const char *field)
+{
+    char *json, name[64];
+    if (ms_status(node, &json)) bench_die("status: %s", ms_error_message());
+    snprintf(name, sizeof name, "\"%s\":", field);
+    const char *at = strstr(json, name);
+    double number = at ? strtod(at + strlen(name), NULL) : -1;
+    ms_free(json);
+    return number;
+}
+
+static bool reviewing(struct ms_node *node)
+{
+    char *json;
+    if (ms_policy_show(node, &json)) bench_die("policy: %s", ms_error_message());
+    bool running = strstr(json, "\"running\":true") != NULL;
+    ms_free(json);
+    return running;
+}
+
+/* One reload under load, from the order to the last entry that left. */
+static void reload_once(struct side *side, const char *dir, const char *kind, const char *text, uint32_t entries)
+{
+    char path[512], name[64], *report;
+    struct caller caller = {.side = side, .keys = entries};
+    pthread_t thread;
+    uint64_t before = ms_table_count(side->table);
+    write_text(path, dir, kind, text);
+    if (pthread_create(&thread, NULL, call, &caller)) bench_die("no thread");
+    uint64_t start = bench_now_ns();
+    if (ms_policy_reload(side->node, path, MS_POLICY_FORCE, &report)) bench_die("reload: %s", ms_error_message());
+    uint64_t swapped = bench_now_ns();
+    ms_free(report);
+    while (reviewing(side->node)) usleep(10000);
+    uint64_t end = bench_now_ns();
+    atomic_store(&caller.stop, true);
+    (void)pthread_join(thread, NULL);
+    if (ms_table_count(side->table) >= before) bench_die("nothing left the view");
+    snprintf(name, sizeof name, "reload_%s_s", kind);
+    bench_result(name, (double)(end - start) / 1e9);
+    snprintf(name, sizeof name, "reload_%s_order_s", kind);
+    bench_result(name, (double)(swapped - start) / 1e9);
+    snprintf(name, sizeof name, "reload_%s_call_us", kind);
+    bench_result(name, (double)caller.longest_ns / 1e3);
+}
+
+static void reload(int argc, char **argv)
+{
+    const char *dir = bench_arg(argc, argv, "--dir", "");
+    uint32_t entries = (uint32_t)bench_arg_number(argc, argv, "--entries", 1000000);
+    char path[512];
+    struct side side;
+    struct bench_random random;
+    bench_random_init(&random, 1);
+    write_text(path, dir, kinds[0], texts[0]);
+    open_side(&side, dir, "reload", path);
+    for (uint32_t i = 0; i < entries; i++) put(&side, &random, i);
+    ms_close(side.node);
+    open_side(&side, dir, "reload", path); /* a node whose longest hold of the lock is not that of the loading */
+    bench_result("max_lock_before_us", status_number(side.node, "max_lock_us"));
+    reload_once(&side, dir, kinds[1], leaving[0], entries);
+    reload_once(&side, dir, kinds[2], leaving[1], entries);
+    bench_result("max_lock_us", status_number(side.node, "max_lock_us"));
+    ms_close(side.node);
+}
+
+/* ---- replay --------------------------------------------------------------------------------------------------------------------- */
+
+static double replay_once(const char *dir, const char *log, const char *name, const char *text, uint64_t changes)
+{
+    char path[512], *report;
+    write_text(path, dir, name, text);
+    uint64_t start = bench_now_ns();
+    if (ms_policy_replay(path, NULL, log, &report)) bench_die("replay: %s", ms_error_message());
+    ms_free(report);
+    return (double)changes / ((double)(bench_now_ns() - start) / 1e9);
+}
+
+static void replay(int argc, char **argv)
+{
+    const char *dir = bench_arg(argc, argv, "--dir", "");
+    uint32_t keys = (uint32_t)bench_arg_number(argc, argv, "--keys", 100000);
+    uint64_t commits = bench_arg_number(argc, argv, "--commits", 1000000);
+    char path[512], log[512];
+    struct side side;
+    struct bench_random random;
+    bench_random_init(&random, 1);
+    write_text(path, dir, kinds[0], "return { name = 'recorded', ack = 'memory', snapshot = { every = '1h', log_bytes = '16GiB' } }\n");
+    open_side(&side, dir, "log", path);
+    for (uint64_t i = 0; i < commits; i++) put(&side, &random, bench_random_below(&random, keys));
+    ms_close(side.node);
+    snprintf(log, sizeof log, "%s/log", dir);
+    bench_result("replay_declarative_per_s", replay_once(dir, log, kinds[1], texts[1], commits));
+    bench_result("replay_functions_per_s", replay_once(dir, log, "functions", resolving, commits));
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    bench_values_init();
+    if (strcmp(what, "commit") == 0) commit(argc, argv);
+    else if (strcmp(what, "first") == 0) first(argc, argv);
+    else if (strcmp(what, "reload") == 0) reload(argc, argv);
+    else if (strcmp(what, "replay") == 0) replay(argc, argv);
+    else bench_die("policy: commit, first, reload or replay, not '%s'", what);
+    bench_result("complete", 1);
+    return 0;
+}
