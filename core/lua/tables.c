@@ -30,8 +30,10 @@ static int guard_insert(lua_State *L)
     ms_sandbox_writable(L, 1);
     lua_Number size = (lua_Number)lua_objlen(L, 1);
     if (lua_gettop(L) == 3) {
-        lua_Number moves = size - luaL_checknumber(L, 2) + 1;
-        if (moves >= 1) ms_sandbox_charge(L, 1 + (uint64_t)(moves < 1e15 ? moves : 1e15));
+        lua_Number at = luaL_checknumber(L, 2);
+        /* LuaJIT takes anything else for the smallest int, and starts moving. */
+        luaL_argcheck(L, at > -2147483648.0 && at < 2147483647.0, 2, "position out of bounds");
+        if (at <= size) ms_sandbox_charge(L, (uint64_t)(size - at) + 1);
     }
     ms_sandbox_charge(L, 1);
     return call_original(L);

@@ -187,7 +187,9 @@ return {
     { name = "sort with a comparison that changes the table", outcome = { "ok", "limit", "error" }, code = [[
         local t = { 5, 3, 1, 4 }
         table.sort(t, function(a, b) t[#t + 1] = 1 t[1] = nil return (a or 0) < (b or 0) end)]] },
-    { name = "insert at a place far below", code = "table.insert({ 1, 2, 3 }, -2 ^ 31, 1)", outcome = "limit" },
+    { name = "insert at a place far below", code = "table.insert({ 1, 2, 3 }, 1 - 2 ^ 31, 1)", outcome = "limit" },
+    { name = "insert at a place that is no number", code = "table.insert({ 1, 2, 3 }, 0 / 0, 1)", outcome = "error", message = "bounds" },
+    { name = "insert at a place far above", code = "table.insert({ 1, 2, 3 }, 1e15, 1)", outcome = "error", message = "bounds" },
     { name = "insert at the front, for ever", outcome = { "limit", "memory" }, code = "local t = {} while true do table.insert(t, 1, 1) end" },
     { name = "concat over two billion places", code = "return table.concat({}, '', 1, 2 ^ 31 - 2)", outcome = { "limit", "error" } },
     { name = "unpack over two billion places", code = "return unpack({}, 1, 2 ^ 31 - 2)", outcome = "error", message = "too many results" },
