@@ -125,6 +125,37 @@ int ms_kit_at_risk(struct ms_sim *sim, uint32_t node, uint32_t table, uint64_t *
     return 0;
 }
 
+/* ---- archives ------------------------------------------------------------------------------------------------------------ */
+
+enum { REPORT_BYTES_MAX = 64 << 20 };
+
+struct losses {
+    struct ms_fs *fs;
+    struct ms_buf text;
+};
+
+static int add_report(void *context, const char *name)
+{
+    struct losses *losses = context;
+    char path[MS_PATH_MAX];
+    if (strncmp(name, "loss-", 5) != 0) return 0;
+    int rc = ms_path(path, "data/archive", name);
+    return rc ? rc : ms_fs_read_file(losses->fs, path, REPORT_BYTES_MAX, &losses->text);
+}
+
+char *ms_kit_losses(struct ms_sim *sim, uint32_t node)
+{
+    struct ms_sim_fs *fs = ms_sim_fs_of(sim, node);
+    if (!fs) return NULL;
+    struct losses losses = {.fs = ms_sim_fs(fs)};
+    ms_buf_init(&losses.text);
+    int rc = losses.fs->ops->list(losses.fs, "data/archive", add_report, &losses); /* in the order of epochs */
+    ms_buf_add8(&losses.text, '\0');
+    char *text = (!rc || rc == MS_E_NOT_FOUND) && !losses.text.failed ? ms_strdup((const char *)losses.text.data) : NULL;
+    ms_buf_close(&losses.text);
+    return text;
+}
+
 /* ---- logs ---------------------------------------------------------------------------------------------------------------- */
 
 uint64_t ms_kit_head(struct ms_sim *sim, uint32_t node)

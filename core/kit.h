@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "base/mem.h"
 #include "sim/sim.h"
 
 /* clang-format off */
@@ -33,6 +34,7 @@
     X(const char *, ms_error_message, (void)) \
     X(const char *, ms_error_text, (int code)) \
     X(void, ms_free, (void *memory)) \
+    X(int64_t, ms_mem_live, (void)) \
     X(uint64_t, ms_sim_now, (const struct ms_sim *sim)) \
     X(uint64_t, ms_sim_hash, (const struct ms_sim *sim)) \
     X(const char *, ms_sim_trace, (struct ms_sim *sim)) \
@@ -75,6 +77,8 @@
     /* the last lsn of a node's log; 1 and the change at an lsn of it, 0: another kind of record, NOT_FOUND */ \
     X(uint64_t, ms_kit_head, (struct ms_sim *sim, uint32_t node)) \
     X(int, ms_kit_logged, (struct ms_sim *sim, uint32_t node, uint64_t lsn, struct ms_kit_entry *entry)) \
+    /* the loss reports in a node's archive, a line of JSON each; ms_free. NULL = no memory, or it can't be read */ \
+    X(char *, ms_kit_losses, (struct ms_sim *sim, uint32_t node)) \
     /* what a leader has not logged yet of a buffered table */ \
     X(int, ms_kit_at_risk, (struct ms_sim *sim, uint32_t node, uint32_t table, uint64_t *entries, uint64_t *bytes))
 

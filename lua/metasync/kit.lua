@@ -18,77 +18,9 @@
 -- Everywhere: nodes are numbers from 0, and the leader where none is named; a key is a string, or { key, field }; values of int64 tables
 -- are numbers (int64_t beyond 2^53); times are "200ms", "3s", "5min", or a number of milliseconds.
 local ffi = require "ffi"
+local json = require "metasync.kit_json"
 
 local kit = {}
-
--- ---- JSON: just enough for what the library answers ------------------------------------------------------------------------
-
-local json = {}
-do
-    local NULL, parse = {}, nil
-    local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
-
-    local function utf8(code)
-        if code < 0x80 then return string.char(code) end
-        if code < 0x800 then return string.char(0xc0 + math.floor(code / 64), 0x80 + code % 64) end
-        if code < 0x10000 then return string.char(0xe0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64) end
-        return string.char(0xf0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64, 0x80 + math.floor(code / 64) % 64,
-            0x80 + code % 64)
-    end
-
-    local function string_at(text, at)
-        local stop = at + 1
-        while true do
-            stop = text:find('["\\]', stop) or error "JSON: a string has no end"
-            if text:sub(stop, stop) == '"' then break end
-            stop = stop + 2
-        end
-        local raw = text:sub(at + 1, stop - 1)
-        raw = raw:gsub("\\u([dD][89aAbB]%x%x)\\u([dD][c-fC-F]%x%x)", function(high, low)
-            return utf8(0x10000 + (tonumber(high, 16) - 0xd800) * 1024 + tonumber(low, 16) - 0xdc00)
-        end)
-        raw = raw:gsub("\\u(%x%x%x%x)", function(hex) return utf8(tonumber(hex, 16)) end)
-        return raw:gsub("\\(.)", function(c) return ESCAPES[c] or c end), stop + 1
-    end
-
-    local function list_at(text, at, close, item)
-        local list, after = {}, text:match("^%s*" .. close .. "()", at)
-        while not after do
-            at = item(list, at)
-            local mark, next_at = text:match("^%s*(.)()", at)
-            if mark == "," then at = next_at else after = next_at end
-        end
-        return list, after
-    end
-
-    function parse(text, at)
-        at = text:match("^%s*()", at)
-        local c = text:sub(at, at)
-        if c == '"' then return string_at(text, at) end
-        if c == "[" then
-            return list_at(text, at + 1, "%]", function(list, from)
-                local value, after = parse(text, from)
-                list[#list + 1] = value
-                return after
-            end)
-        end
-        if c == "{" then
-            return list_at(text, at + 1, "}", function(object, from)
-                local key, after = string_at(text, text:match("^%s*()", from))
-                local value
-                value, after = parse(text, text:match("^%s*:()", after))
-                if value ~= NULL then object[key] = value end
-                return after
-            end)
-        end
-        local word, after = text:match("^([%w+.-]+)()", at)
-        if word == "true" or word == "false" then return word == "true", after end
-        if word == "null" then return NULL, after end
-        return tonumber(word) or error("JSON: " .. text:sub(at, at + 20)), after
-    end
-
-    function json.decode(text) return (parse(text, 1)) end
-end
 
 -- ---- the library -------------------------------------------------------------------------------------------------------
 
@@ -256,6 +188,9 @@ function Kit:close()
     if self.sim then C.ms_sim_free(ffi.gc(self.sim, nil)) end
     self.sim = nil
 end
+
+-- Blocks of memory that the library holds: 0 once all kits are closed.
+function kit.live() return tonumber(C.ms_mem_live()) end
 
 -- The last few thousand events as text: what happened.
 function Kit:trace() return ffi.string(C.ms_sim_trace(self.sim)) end
@@ -451,6 +386,26 @@ function Kit:sent(node) return self:log(node) end
 -- Writes that the policy kept out of the log: { time =, node =, table =, key =, field =, value = }.
 function Kit:dropped() return self.locals end
 
+-- Conflicts that were decided: { time = (ms), node = (whose change it was), table =, key =, field =, reason = "deposed" "buffered",
+-- base =, mine =, theirs =, outcome = "theirs" "mine" "value" "delete" "equal" "kept" "unresolved", value =, by =, lsn = }. From the loss
+-- reports of all nodes, or of one.
+function Kit:resolved(node)
+    local list = {}
+    for index = node or 0, node or self.nodes - 1 do
+        local text = C.ms_kit_losses(self.sim, index)
+        if text == nil then error(ffi.string(C.ms_error_message()), 2) end
+        for line in ffi.string(text):gmatch "[^\n]+" do
+            local loss = json.decode(line)
+            for _, name in ipairs { "key", "field", "base", "mine", "theirs", "value" } do loss[name] = json.bytes(loss[name]) end
+            loss.node, loss.time = index, (loss.time_us - 1700000000000000 - self.began) / 1000
+            loss.bytes = loss.key and (loss.field and loss.key .. "\0" .. loss.field or loss.key)
+            list[#list + 1] = loss
+        end
+        C.ms_free(text)
+    end
+    return list
+end
+
 local entries, risk_bytes = ffi.new "uint64_t[1]", ffi.new "uint64_t[1]"
 
 -- Entries and bytes of a buffered table that are not logged yet.
@@ -520,6 +475,26 @@ end
 function Kit:expect_not_logged(wanted)
     local found, bytes = find_logged(self, wanted, 2)
     if found then error(("logged, but should not be: %s (%s)"):format(wanted_text(wanted, bytes), describe(found)), 2) end
+end
+
+-- { table =, key =, field =, outcome =, by =, reason =, mine =, theirs =, value =, node = }: what is given has to fit a conflict that was
+-- decided, which is returned (the newest).
+function Kit:expect_resolved(wanted)
+    local bytes = wanted.key ~= nil and key_bytes(wanted.field and { wanted.key, wanted.field } or wanted.key, 2) or nil
+    local list = self:resolved(wanted.node)
+    for i = #list, 1, -1 do
+        local fits_all = not bytes or list[i].bytes == bytes
+        for _, name in ipairs { "table", "outcome", "by", "reason", "mine", "theirs", "value" } do
+            fits_all = fits_all and (wanted[name] == nil or same(list[i][name], wanted[name]))
+        end
+        if fits_all then return list[i] end
+    end
+    local lines = {}
+    for _, loss in ipairs(list) do
+        lines[#lines + 1] = ("    %s in %s: mine %s, theirs %s: %s by %s"):format(loss.bytes and key_text(loss.bytes) or "?", loss.table or "?",
+            printable(loss.mine), printable(loss.theirs), loss.outcome, loss.by or "nobody")
+    end
+    error("no such conflict was decided; these were:\n" .. (#lines > 0 and table.concat(lines, "\n") or "    none"), 2)
 end
 
 -- So many changes of a table are in the log.
