@@ -36,7 +36,7 @@ end
 -- Objects of the library, with the mutant's in place of its own.
 local function objects(mutant, object)
     local all = {}
-    local pipe = io.popen("ls core/*.c core/*/*.c plugins/standalone/rocketmq/*.c spec/support/thunk.c")
+    local pipe = io.popen("ls core/*.c core/*/*.c plugins/standalone/rocketmq/*.c spec/support/thunk.c spec/support/hand.c")
     for path in pipe:lines() do
         if not path:find("^core/example/") then
             all[#all + 1] = path == mutant.file and object or ("%s/%s.o"):format(BUILD, path:match("^(.*)%.c$"))
@@ -44,6 +44,7 @@ local function objects(mutant, object)
     end
     pipe:close()
     all[#all + 1] = BUILD .. "/inline.o"
+    all[#all + 1] = BUILD .. "/core/lua/embed.o"
     return table.concat(all, " ")
 end
 
@@ -56,7 +57,7 @@ local function passes(mutant, text, dir)
     if not sh(("gcc %s -iquote %s -c %s/broken.c -o %s"):format(FLAGS, folder, dir, object)) then return nil, "it does not compile" end
     sh(("cp %s/cdef.h %s/cdef.h"):format(BUILD, dir))
     local library = dir .. "/libmetasync-private.so"
-    local link = "gcc -shared -pthread %s -levent -levent_pthreads -ljansson -lcrypto -o %s"
+    local link = "gcc -shared -pthread %s -levent -levent_pthreads -ljansson -lcrypto -lluajit-5.1 -o %s"
     if not sh(link:format(objects(mutant, object), library)) then return nil, "it does not link" end
     local command = "%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s/log 2>&1"
     return sh(command:format(mutant.env or "", library, mutant.spec, dir))

@@ -6,7 +6,7 @@
 
 #include "inside.h"
 
-enum { SLICE_KEYS = 1000, SLICE_SHARDS = 256, LEAVES_A_HOLD = 256 };
+enum { SLICE_KEYS = 500, SLICE_SHARDS = 256, LEAVES_A_HOLD = 128 };
 enum { PHASE_TABLES, PHASE_OUTSIDE, PHASE_MORE, PHASE_DONE };
 
 struct item {
