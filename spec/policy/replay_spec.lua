@@ -132,7 +132,8 @@ describe("a replay", function()
         assert.same({ 4, 1, 1, 2 }, { d.entries, d.logged_by_new_only, d.logged_by_against_only, d.values })
         table.sort(d.list, function(a, b) return a.key < b.key end)
         assert.same({ table = "topic", key = "Bench1", new_logged = false, against_logged = true, new = json.null, against = "x" }, d.list[1])
-        assert.same({ table = "topic", key = "a", field = "f", new_logged = true, against_logged = false, new = "2", against = json.null }, d.list[2])
+        assert.same({ table = "topic", key = "a", field = "f", new_logged = true, against_logged = false, new = "2", against = json.null },
+            d.list[2])
         local equal = replay("return {}", "return {}").differences
         assert.same({ 0, 0, 0, 0 }, { equal.logged_by_new_only, equal.logged_by_against_only, equal.values, #equal.list })
     end)
@@ -144,7 +145,8 @@ describe("a replay", function()
             [[{"time_us":1,"table":"offset","key":"g","reason":"buffered","mine":7,"outcome":"theirs","theirs":5,"by":"theirs"}]],
             [[{"time_us":2,"table":"topic","key":"t","reason":"deposed","base":"0","mine":"m","outcome":"theirs","theirs":"0","by":"theirs"}]],
             [[{"time_us":3,"table":"topic","key":"u","reason":"deposed","mine":"m","outcome":"equal","by":"equal"}]],
-            [[{"time_us":3,"table":"topic","key":{"base64":"/w=="},"field":"f","reason":"host","mine":null,"outcome":"mine","theirs":"x","by":"function"}]],
+            [[{"time_us":3,"table":"topic","key":{"base64":"/w=="},"field":"f","reason":"host","mine":null,"outcome":"mine","theirs":"x",]] ..
+                [["by":"function"}]],
             [[not json]], "" }, "\n"))
         local report = replay([[return { tables = { offset = { type = "int64", resolve = "max" }, topic = { resolve = function(c)
             if c.reason == "host" then error "no" end

@@ -1,4 +1,5 @@
 -- The test kit for users (lua/metasync/kit.lua), as specs of the project load it: the source tree's, once per process.
+require "spec.support.ms" -- declares the kit's functions too, and doesn't like to be second
 local ffi = require "ffi"
 
 package.path = "lua/?.lua;" .. package.path
