@@ -1,6 +1,7 @@
 -- A sandbox: fuel, memory, errors and what they say. What is in its libraries: sandbox_library_spec.lua.
 local ms = require "spec.support.ms"
 local sandbox = require "spec.support.sandbox"
+local program = require "spec.support.program"
 local C, ffi = ms.C, ms.ffi
 
 describe("a sandbox", function()
@@ -163,8 +164,9 @@ describe("a sandbox", function()
         assert.equal("syntax", select(2, box:run(("do "):rep(10000))).code)
     end)
 
-    it("needs little of the thread's stack", function()
-        -- A thread of its own with a small stack would be the honest test; the depth that all ways share stands for it.
+    program.describe("on a small stack", "sandbox_stack")
+
+    it("lets calls nest about equally deep, whatever they go through", function()
         local counts = {}
         for name, down in pairs {
             pcall = "local function f() n = n + 1 return pcall(f) end f()",
