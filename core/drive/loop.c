@@ -56,6 +56,7 @@ int ms_loop_init(struct ms_loop *loop, ms_turn_fn turn, void *context)
 static void *loop_main(void *context)
 {
     struct ms_loop *loop = context;
+    ms_thread_be_prompt();
     for (;;) {
         bool more = loop->turn(loop->context);
         if (atomic_load(&loop->stop)) break;

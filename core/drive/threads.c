@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -63,6 +64,25 @@ int ms_thread_start(struct ms_thread *thread, const char *name, void *(*fn)(void
     (void)pthread_setname_np(thread->id, name);
     thread->started = true;
     return 0;
+}
+
+/* As <linux/sched/types.h> has it, which can't be included beside <sched.h>. */
+struct sched_attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period; /* runtime: the length of a turn, nanoseconds, 0 = usual */
+};
+
+enum { PROMPT_NS = 100000 }; /* the least that is taken */
+
+void ms_thread_be_prompt(void)
+{
+    struct sched_attributes attributes = {.size = 0};
+    if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) || attributes.policy != SCHED_OTHER) return;
+    attributes.runtime = PROMPT_NS;
+    (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 void ms_thread_join(struct ms_thread *thread)

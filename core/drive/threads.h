@@ -31,6 +31,11 @@ struct ms_thread {
 int ms_thread_start(struct ms_thread *thread, const char *name, void *(*fn)(void *), void *context);
 void ms_thread_join(struct ms_thread *thread); /* nothing if it was not started */
 
+/* This thread works for microseconds at a time: it would rather run in short turns, and soon after it is woken, than wait for the tick
+ * that ends the turn of whoever has the core. Its share of the processor, niceness and policy stay as they are. A wish; Linux heeds
+ * it from 6.12 on. */
+void ms_thread_be_prompt(void);
+
 int ms_mutex_init(pthread_mutex_t *mutex);
 int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
 

@@ -4,6 +4,8 @@
 #include "../../core/drive/bulk.h"
 #include "../../core/drive/loop.h"
 
+#include <sys/syscall.h>
+
 /* ---- the loop ------------------------------------------------------------------------------------------------------------------ */
 
 struct turns {
@@ -95,6 +97,61 @@ static void timer(void)
         CHECK(best < 1000, "a timer of %llu us is %llu us late at best", (unsigned long long)delays[i], (unsigned long long)best);
     }
     stop(&turns);
+}
+
+/* ---- promptness ------------------------------------------------------------------------------------------------------------------ */
+
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static struct attributes attributes_now(void)
+{
+    struct attributes now = {0};
+    CHECK(syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) == 0, "no attributes");
+    return now;
+}
+
+struct prompt_loop {
+    struct ms_loop loop;
+    struct attributes seen;
+    atomic_bool turned;
+};
+
+static bool note_attributes(void *context)
+{
+    struct prompt_loop *prompt = context;
+    if (!atomic_load(&prompt->turned)) prompt->seen = attributes_now();
+    atomic_store(&prompt->turned, true);
+    return false;
+}
+
+static void *lengthen(void *context)
+{
+    struct attributes wanted = attributes_now();
+    wanted.runtime = 300000;
+    (void)syscall(SYS_sched_setattr, 0, &wanted, 0);
+    *(bool *)context = attributes_now().runtime == 300000;
+    return NULL;
+}
+
+static void prompt(void)
+{
+    bool heeded = false; /* does this kernel know lengths of turns? */
+    pthread_join(lab_thread(lengthen, &heeded), NULL);
+    struct attributes usual = attributes_now();
+    struct prompt_loop prompt = {.turned = false};
+    OK(ms_loop_init(&prompt.loop, note_attributes, &prompt));
+    OK(ms_loop_start(&prompt.loop));
+    EVENTUALLY(atomic_load(&prompt.turned), 10);
+    ms_loop_stop(&prompt.loop);
+    ms_loop_close(&prompt.loop);
+    CHECK(prompt.seen.policy == usual.policy && prompt.seen.nice == usual.nice && prompt.seen.flags == usual.flags, "it is scheduled otherwise");
+    CHECK(!heeded || prompt.seen.runtime == 100000, "its turns have %llu ns", (unsigned long long)prompt.seen.runtime);
 }
 
 /* ---- the parker ---------------------------------------------------------------------------------------------------------------- */
@@ -217,6 +274,7 @@ static void urgency(void)
 static const struct spec_case cases[] = {
     SPEC_CASE(no_wake_is_lost, "a wake-up brings a turn of the loop, whenever it comes, and without one the loop sleeps"),
     SPEC_CASE(timer, "the loop's timer is never early, and exact below a millisecond"),
+    SPEC_CASE(prompt, "the loop asks for short turns, and changes nothing else about how it is scheduled"),
     SPEC_CASE(parker, "a parker returns when it is woken, before or after it waits, or at its deadline"),
     SPEC_CASE(urgency, "the bulk thread does the most urgent job first, gives way between steps, and drops the rest at its end"),
 };
