@@ -366,13 +366,11 @@ static bool is_list(lua_State *L, int index, size_t *length)
     return count > 0 && count == *length;
 }
 
-/* A tree under construction hangs in a handle, which the scope ends if something raises. Takes json. [-0, +1, e] */
-static json_t *hold(lua_State *L, struct ms_json_scope *scope, json_t *json)
+/* A tree under construction hangs in a handle, which the scope ends if something raises. The handle comes first: making it may raise, too.
+ * [-0, +1, e] */
+static struct ms_json_value *hold(lua_State *L, struct ms_json_scope *scope)
 {
-    if (!json) luaL_error(L, "not enough memory, or text that is no UTF-8");
-    struct ms_json_value *value = push_handle(L, scope, NULL, NULL, 0);
-    value->json = json; /* taken */
-    return json;
+    return push_handle(L, scope, NULL, NULL, 0);
 }
 
 static void add_elements(lua_State *L, struct ms_json_scope *scope, int index, size_t length, json_t *list, uint32_t depth)
@@ -402,7 +400,9 @@ static json_t *table_to_json(lua_State *L, struct ms_json_scope *scope, int inde
     luaL_checkstack(L, 8, "nested too deep");
     bool list = is_list(L, index, &length);
     take(L, scope, length + 1, 0);
-    json_t *made = hold(L, scope, list ? json_array() : json_object());
+    struct ms_json_value *held = hold(L, scope);
+    json_t *made = held->json = list ? json_array() : json_object();
+    if (!made) luaL_error(L, "not enough memory");
     if (list) add_elements(L, scope, index, length, made, depth + 1);
     else add_fields(L, scope, index, made, depth + 1);
     json_incref(made);
@@ -458,19 +458,29 @@ static int dump(const char *text, size_t size, void *data)
     return out->failed ? -1 : 0;
 }
 
+/* The tree to write is in the handle at index, or made in one that is pushed. [-0, +(0|1), e] */
+static json_t *tree_of(lua_State *L, struct ms_json_scope *scope, int index)
+{
+    if (to_value(L, index)) return touch(L, index)->json;
+    struct ms_json_value *held = hold(L, scope);
+    held->json = to_json(L, scope, index, 1);
+    return held->json;
+}
+
 void ms_json_write(lua_State *L, struct ms_json_scope *scope, int index, struct ms_buf *out)
 {
+    int top = lua_gettop(L);
     struct ms_json_value *value = to_value(L, index);
     if (value && !value->scope) (void)touch(L, index); /* raises */
     if (value && !value->doc->changed && value->depth == 1) {
         ms_buf_add(out, value->doc->text.data, value->doc->text.size);
     } else {
-        json_t *json = value ? touch(L, index)->json : hold(L, scope, to_json(L, scope, index, 1));
+        json_t *json = tree_of(L, scope, index);
         size_t nodes = 0, bytes = 0;
         (void)measure_tree(json, &nodes, &bytes);
         ms_sandbox_charge(L, nodes * NODE_WORK + bytes);
-        (void)json_dump_callback(json, dump, out, JSON_COMPACT | JSON_ENCODE_ANY);
-        if (!value) lua_pop(L, 1);
+        if (json_dump_callback(json, dump, out, JSON_COMPACT | JSON_ENCODE_ANY)) out->failed = true;
+        lua_settop(L, top);
     }
     if (out->failed) luaL_error(L, "not enough memory");
 }

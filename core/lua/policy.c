@@ -92,7 +92,9 @@ static int run_job(lua_State *L, void (*read)(lua_State *L, struct ms_lua_job *j
 
 static int load_job(lua_State *L)
 {
-    return run_job(L, ms_lua_read);
+    int rc = run_job(L, ms_lua_read);
+    lua_gc(L, LUA_GCCOLLECT, 0); /* what is left counts against limits.lua.memory */
+    return rc;
 }
 
 static int rebuild_job(lua_State *L)

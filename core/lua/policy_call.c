@@ -162,7 +162,7 @@ static int filter_job(lua_State *L)
 static int lua_filter(struct ms_rules *rules, const char *table, struct ms_bytes key)
 {
     struct ms_lua_rules *lua = ms_lua_of(rules);
-    struct filter_call filter = {{lua, find_function(lua, "filter", NULL)}, table, key, true};
+    struct filter_call filter = {{lua, lua->filter}, table, key, true};
     if (!run(&filter.call, filter_job, true)) return MS_VIEW_IN;
     return filter.wanted ? MS_VIEW_IN : MS_VIEW_OUT;
 }

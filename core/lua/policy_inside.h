@@ -62,6 +62,7 @@ struct ms_lua_rules {
     uint32_t source_count;
     struct ms_lua_function *functions;
     uint32_t function_count;
+    struct ms_lua_function *filter; /* one of them, or NULL: it is asked most */
     bool json[MS_POLICY_TABLES_MAX]; /* tables[i] of the policy has type "json" */
 
     /* under gate.mutex */

@@ -146,6 +146,7 @@ static int take_functions(lua_State *L, struct ms_lua_rules *lua)
         function->line = about.linedefined;
         function->ref = luaL_ref(L, LUA_REGISTRYINDEX);
         lua->rules.functions |= bit_of(function->name);
+        if (strcmp(function->name, "filter") == 0) lua->filter = function;
         lua_pop(L, 1);
     }
     return 0;

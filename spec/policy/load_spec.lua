@@ -417,3 +417,5 @@ describe("memory", function()
         assert.equal(before, ms.live())
     end)
 end)
+
+require("spec.support.program").describe("a policy in C", "policy_threads", "policy_values")
