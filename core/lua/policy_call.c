@@ -37,19 +37,6 @@ static void note_busy(struct ms_lua_rules *lua, struct ms_lua_function *function
     (void)pthread_mutex_unlock(&lua->gate.mutex);
 }
 
-/* There is no sandbox, and there will be none. */
-static void quarantine_all(struct ms_lua_rules *lua)
-{
-    struct ms_sandbox_error error = {.code = MS_E_MEMORY};
-    (void)snprintf(error.message, sizeof error.message, "the policy can't be run again: %s", ms_error_message());
-    (void)pthread_mutex_lock(&lua->gate.mutex);
-    for (uint32_t i = 0; i < lua->function_count; i++) {
-        lua->functions[i].last = error;
-        atomic_store(&lua->functions[i].quarantined, true);
-    }
-    (void)pthread_mutex_unlock(&lua->gate.mutex);
-}
-
 uint64_t ms_lua_incidents(struct ms_rules *rules)
 {
     struct ms_lua_rules *lua = ms_lua_of(rules);
@@ -90,15 +77,16 @@ static struct ms_lua_function *find_function(struct ms_lua_rules *lua, const cha
 }
 
 /* A state that ran out of memory is only good for being replaced. In a host's thread that is all that this call does, so that it takes no
- * longer than one that runs. */
-static bool sandbox_ready(struct ms_lua_rules *lua, bool host)
+ * longer than one that runs. One that can't be replaced is an incident: the next call tries again, until there were too many. */
+static bool sandbox_ready(struct ms_lua_rules *lua, struct ms_lua_function *function, bool host)
 {
     if (lua->sandbox && !ms_sandbox_spoiled(lua->sandbox)) return true;
-    if (ms_lua_rebuild(lua)) {
-        quarantine_all(lua);
-        return false;
-    }
-    return !host;
+    int rc = ms_lua_rebuild(lua);
+    if (!rc) return !host;
+    struct ms_sandbox_error error = {.code = rc};
+    (void)snprintf(error.message, sizeof error.message, "the policy could not be started afresh: %s", ms_fail_message(rc));
+    note_incident(lua, function, &error);
+    return false;
 }
 
 /* host: on a thread of the host. false: fn did not do its work. */
@@ -112,7 +100,7 @@ static bool run(struct call *call, int (*fn)(lua_State *L), bool host)
     }
     bool done = false;
     struct ms_sandbox_error error;
-    if (sandbox_ready(lua, host)) {
+    if (sandbox_ready(lua, call->function, host)) {
         call->function->calls++;
         done = ms_sandbox_protect(lua->sandbox, fn, call, &error) == 0;
         ms_json_end(&lua->scope);
@@ -339,7 +327,7 @@ int ms_lua_selftest(struct ms_rules *rules)
     if (!ms_gate_enter(&lua->gate, PATIENCE_US)) return ms_fail(MS_E_REFUSED, "%s: selftest: the policy is busy", lua->file);
     struct ms_sandbox_error error = {.message = "there is no sandbox"};
     int rc = MS_E_REFUSED;
-    if (sandbox_ready(lua, false)) {
+    if (sandbox_ready(lua, call.function, false)) {
         /* It may try much more than one call would do. */
         struct ms_sandbox_limits limits = {100000000, lua->has_clock ? 0 : 2000000, policy->lua_memory};
         ms_sandbox_set_limits(lua->sandbox, &limits);

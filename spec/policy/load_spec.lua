@@ -205,6 +205,26 @@ describe("filter", function()
         assert.matches("not enough memory", about.by_name.filter.last.message)
     end)
 
+    it("that can't be started afresh is an incident, and the next call tries again", function()
+        local rules = kit.rules [[
+            local kept = {}
+            return { limits = { lua = { instructions = 1e8, time = "1s", incidents = 5 } }, filter = function(e)
+                while e.key == "bomb" do kept[#kept + 1] = ("x"):rep(10000) .. #kept end
+                return false
+            end }]]
+        assert.equal("in", kit.decide(rules, "t", "bomb"))
+        for n = 1, 2 do
+            C.ms_mem_fail_after(3) -- making a new state fails
+            assert.equal("in", kit.decide(rules, "t", "k"))
+            C.ms_mem_fail_after(0)
+            local filter = kit.describe(rules).by_name.filter
+            assert.same({ 1 + n, false }, { filter.incidents, filter.quarantined })
+            assert.matches("could not be started afresh", filter.last.message)
+        end
+        assert.equal("in", kit.decide(rules, "t", "k")) -- this makes one
+        assert.equal("out", kit.decide(rules, "t", "k"))
+    end)
+
     it("waits for its turn no longer than limits.lua.wait", function()
         local rules = kit.rules "return { limits = { lua = { wait = '20ms' } }, filter = function() return false end }"
         assert.is_true(C.ms_gate_enter(inside(rules).gate, 0))
