@@ -131,7 +131,10 @@ static int run_write(const struct ctl_options *o, json_t *request)
 {
     json_t *reply = NULL;
     int rc = ctl_run(o, request, CTL_WRITE, &reply);
-    if (!rc && human(o)) printf("position %llu\n", (unsigned long long)field_number(reply, "lsn"));
+    if (!rc && human(o) && field_true(reply, "local"))
+        printf("not logged: the policy leaves it out of the view\n");
+    else if (!rc && human(o))
+        printf("position %llu\n", (unsigned long long)field_number(reply, "lsn"));
     json_decref(reply);
     return rc;
 }

@@ -74,6 +74,8 @@ describe("metasyncctl policy", function()
             "tables%.offset%.buffer%.interval%s+200ms", "reloads%s+0, 0 refused, 0 rolled back" } do
             assert.truthy(output:find(pattern), pattern .. "\n" .. output)
         end
+        assert.equal("not logged: the policy leaves it out of the view\n", (node:ctl("put", "topic", "tmp-1", "x")))
+        assert.truthy((node:ctl("put", "topic", "prod", "x")):find "^position %d+\n$")
         local shown = json.decode((node:ctl("--json", "policy", "show")))
         assert.equal("production", shown.name)
         assert.equal("disk", shown.fields.ack)

@@ -131,6 +131,56 @@ describe("a node's policy", function()
         end)
     end)
 
+    it("lets no more leave than the bound of the one in use allows, unless forced", function()
+        with_node("return { name = 'old', reload = { leave = '50%' } }", function(node, dir)
+            lead(node)
+            local topic = open_table(node, "topic")
+            for i = 1, 10 do ms.check(C.ms_put(topic, ms.bytes("t" .. i), ms.bytes "v", 0, nil)) end
+            local text = "return { name = 'new', reload = { leave = '100%%' }, replicate = { include = { topic = { %s } } } }"
+            local report, rc = reload(node, write(dir, text:format "'t1*', 't2', 't3'"))
+            assert.equal(C.MS_E_LIMIT, rc)
+            assert.truthy(report.error:find("6 of 10 entries of table topic", 1, true), report.error)
+            assert.same({ { table = "topic", entries = 10, leaving = 6, entering = 0, more = false } }, report.tables)
+            assert.equal("old", show(node).name)
+            assert.equal(10, tonumber(C.ms_table_count(topic)))
+            report, rc = reload(node, write(dir, text:format "'t1*', 't2', 't3', 't4'")) -- half of them, no more
+            assert.equal(0, rc, report.error)
+            ms.eventually(function() return C.ms_table_count(topic) == 5 end, 10, "five are left")
+            report, rc = reload(node, write(dir, text:format "'nothing'"), C.MS_POLICY_FORCE)
+            assert.equal(0, rc, report.error)
+            assert.is_true(report.forced)
+            ms.eventually(function() return C.ms_table_count(topic) == 0 end, 10, "none is left")
+        end)
+    end)
+
+    it("that fails on probation makes way for the one before, later it does not", function()
+        local bad = "return { name = 'bad', reload = { probation = '%s' }, filter = function(entry) error('no') end }"
+        with_node("return { name = 'good', snapshot = { keep = 5 } }", function(node, dir)
+            lead(node)
+            local topic = open_table(node, "topic")
+            local function put(key) ms.check(C.ms_put(topic, ms.bytes(key), ms.bytes "v", 0, nil)) end
+            local report = reload(node, write(dir, bad:format "1h"))
+            assert.equal(3600000, report.probation_ms)
+            assert.equal("good", show(node).previous.name)
+            for i = 1, 2 do put("two" .. i) end
+            ms.eventually(function() return show(node).functions[1].incidents >= 2 end, 5)
+            ms.pause(0.2) -- four looks
+            assert.equal("bad", show(node).name)
+            put "three"
+            ms.eventually(function() return show(node).name == "good" end, 10, "the good one is back")
+            assert.equal("5", show(node).fields["snapshot.keep"])
+            assert.is_nil(show(node).previous)
+            assert.equal(1, status(node).alarms)
+            reload(node, write(dir, bad:format "0s"))
+            for i = 1, 5 do put("later" .. i) end
+            ms.eventually(function() return show(node).functions[1].incidents >= 5 end, 5)
+            ms.pause(1.2) -- a look at least
+            assert.equal("bad", show(node).name)
+            assert.equal(0, C.ms_policy_rollback(node, nil))
+            assert.equal("good", show(node).name)
+        end)
+    end)
+
     it("that was refused leaves a report that says why", function()
         with_node("return { name = 'first' }", function(node, dir)
             local hash = show(node).hash
@@ -162,3 +212,5 @@ describe("ms_policy_test", function()
         assert.truthy(report.error:find("two is not three", 1, true), report.error)
     end)
 end)
+
+require("spec.support.program").describe("a node's policy, with threads", "node_policy")
