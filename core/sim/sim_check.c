@@ -284,6 +284,26 @@ static void check_eternal(struct ms_sim_node *node)
 
 /* ---- roles, buffers -------------------------------------------------------------------------------------------- */
 
+/* What the policy says may be unlogged at most. A log that takes nothing is the one excuse, and it is counted; a reload has its time. */
+static void check_at_risk(struct ms_sim_node *node)
+{
+    const struct ms_engine *e = &node->engine;
+    bool within = true;
+    for (uint32_t id = 1; id < MS_TABLES_MAX && node->store.tables[id]; id++) {
+        const struct ms_table_state *table = node->store.tables[id];
+        const struct ms_table_policy *policy = &e->table_policy[id];
+        uint64_t entries = ms_buffer_entries(table), bytes = ms_buffer_bytes(table);
+        bool over = (policy->at_risk_entries && entries > policy->at_risk_entries) || (policy->at_risk_bytes && bytes > policy->at_risk_bytes);
+        if (!over || e->plans[id].leaving) continue; /* it is about to be unbuffered: these are the numbers of before */
+        within = false;
+        if (e->counters.at_risk_exceeded == node->last_counters.at_risk_exceeded && !node->exceeding && !node->reloaded)
+            ms_sim_broken(node->sim, node->index, "table %s: %llu entries, %llu bytes are at risk", table->name, (unsigned long long)entries,
+                          (unsigned long long)bytes);
+    }
+    node->exceeding = !within;
+    if (within) node->reloaded = false;
+}
+
 static void check_role(struct ms_sim_node *node)
 {
     struct ms_sim *sim = node->sim;
@@ -351,6 +371,7 @@ static void count_events(struct ms_sim_node *node)
 void ms_sim_check_input(struct ms_sim_node *node)
 {
     struct ms_sim *sim = node->sim;
+    check_at_risk(node);
     count_events(node);
     check_place(node);
     check_positions(node);

@@ -250,6 +250,7 @@ int ms_sim_view_set(struct ms_sim_node *node, struct ms_rules *rules)
     ms_sim_note(sim, node->index, "has another policy: %s", rules ? rules->name : "the built-in one");
     ms_rules_unref(ms_engine_set_rules(&node->engine, rules, ms_sim_node_policy(node)));
     begin_review(node);
+    node->reloaded = true;
     return 0;
 }
 

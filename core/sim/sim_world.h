@@ -329,6 +329,8 @@ struct ms_sim_node {
     int last_role;
     struct ms_counters last_counters;
     uint64_t dirty; /* entries at risk after the last input */
+    bool exceeding;         /* more than may be: the log took nothing */
+    bool reloaded;           /* a reload may have made it more than may be */
     uint64_t last_at_risk_lost;
     uint64_t text_archives, last_text_archives; /* loss reports of buffers that were asked for */
     bool spoiled;                               /* its memory was changed behind its back */
