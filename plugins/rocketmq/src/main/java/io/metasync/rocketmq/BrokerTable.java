@@ -50,8 +50,15 @@ abstract class BrokerTable {
 
     abstract void remove(byte[] key);
 
-    /** After a batch of put and remove: persists what has changed, tells who has to know. */
+    /** After a batch of put and remove: tells who has to know. */
     void applied() {
+    }
+
+    /**
+     * Writes the broker's file if put or remove has changed anything since. Not after every batch: a file is written as a whole, and
+     * what it lacks after a crash is in metasync's log. On a thread of its own.
+     */
+    void persist() {
     }
 
     /** Installs observing maps; once, after the broker has loaded its files. */

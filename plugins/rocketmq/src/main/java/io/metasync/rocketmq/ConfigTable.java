@@ -10,7 +10,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 abstract class ConfigTable<V> extends BrokerTable implements LoggedMap.Leaf<String, V> {
     private final Class<V> valueClass;
     private LoggedMap<String, V> map;
-    private boolean dirty;
+    private volatile boolean dirty;
 
     ConfigTable(String name, Class<V> valueClass) {
         super(name, MetaNode.TYPE_BYTES);
@@ -23,7 +23,8 @@ abstract class ConfigTable<V> extends BrokerTable implements LoggedMap.Leaf<Stri
     /** Has the broker use another map. */
     abstract void install(ConcurrentMap<String, V> map);
 
-    abstract void persist();
+    /** Writes the broker's file. */
+    abstract void store();
 
     @Override
     final void observe() {
@@ -59,10 +60,10 @@ abstract class ConfigTable<V> extends BrokerTable implements LoggedMap.Leaf<Stri
     }
 
     @Override
-    void applied() {
+    final void persist() {
         if (dirty) {
             dirty = false;
-            persist();
+            store();
         }
     }
 

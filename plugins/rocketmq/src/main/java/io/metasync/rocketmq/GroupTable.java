@@ -28,7 +28,7 @@ final class GroupTable extends ConfigTable<SubscriptionGroupConfig> {
     }
 
     @Override
-    void persist() {
+    void store() {
         broker.getSubscriptionGroupManager().persist();
     }
 

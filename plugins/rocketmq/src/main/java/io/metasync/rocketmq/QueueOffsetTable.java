@@ -14,7 +14,7 @@ final class QueueOffsetTable extends NumberTable {
     private final String field;
     private final boolean versioned;
     private NestedMap map;
-    private boolean dirty;
+    private volatile boolean dirty;
 
     /** field: of the manager, which has a setter for one of them only. */
     QueueOffsetTable(String name, BrokerController broker, String field, boolean versioned) {
@@ -97,7 +97,7 @@ final class QueueOffsetTable extends NumberTable {
     }
 
     @Override
-    void applied() {
+    void persist() {
         if (dirty) {
             dirty = false;
             manager().persist();

@@ -9,6 +9,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
@@ -27,6 +30,7 @@ import org.apache.rocketmq.store.config.BrokerRole;
  */
 final class Replication implements Native.Callbacks {
     static final int POLL_MS = 200;
+    private static final int PERSIST_MS = 1000;
     private static final int LEAD_MS = 30_000;
     private static final int SOON_MS = 1;
     private static final String ROLE_FILE = "role";
@@ -37,6 +41,11 @@ final class Replication implements Native.Callbacks {
     private final VersionTable versions;
     private final Applier applier;
     private final OwnSync ownSync;
+    private final ScheduledExecutorService files = Executors.newSingleThreadScheduledExecutor(task -> {
+        Thread thread = new Thread(task, "metasync-files");
+        thread.setDaemon(true);
+        return thread;
+    });
     private final Thread watcher = new Thread(this::watch, "metasync-watch");
     private MetaNode node;
     private boolean leading;
@@ -80,6 +89,17 @@ final class Replication implements Native.Callbacks {
 
     void start() {
         watcher.start();
+        files.scheduleWithFixedDelay(this::persist, PERSIST_MS, PERSIST_MS, TimeUnit.MILLISECONDS);
+    }
+
+    private void persist() {
+        for (BrokerTable table : tables.values()) {
+            try {
+                table.persist();
+            } catch (RuntimeException e) {
+                Log.warn("table " + table.name() + " could not be written to the broker's file", e);
+            }
+        }
     }
 
     void stop() {
@@ -96,6 +116,8 @@ final class Replication implements Native.Callbacks {
         if (node != null) {
             node.close();
         }
+        files.shutdown();
+        persist();
     }
 
     // ---- roles ----------------------------------------------------------------------------------------------------------------------
@@ -145,6 +167,7 @@ final class Replication implements Native.Callbacks {
             }
         }
         table.applied();
+        table.persist();
     }
 
     /** 1: the broker's version is higher than the logged one, -1: lower, 0: they don't tell. */
@@ -291,7 +314,6 @@ final class Replication implements Native.Callbacks {
 
     @Override
     public void role(int role, byte[] reason) {
-        Log.info("role " + MetaNode.roleName(role) + ": " + Bytes.text(reason));
         wake();
     }
 

@@ -13,9 +13,21 @@ final class Tables {
         List<BrokerTable> tables = new ArrayList<>();
         tables.add(new TopicTable(broker, counted));
         tables.add(new GroupTable(broker, counted));
+        tables.add(new ForbiddenTable(broker, counted));
+        tables.add(new TopicMappingTable(broker, counted));
+        tables.add(new RequestModeTable(broker));
         tables.add(new QueueOffsetTable("offset", broker, "offsetTable", true));
         tables.add(new QueueOffsetTable("pull_offset", broker, "pullOffsetTable", false));
         tables.add(new QueueOffsetTable("reset_offset", broker, "resetOffsetTable", false));
+        tables.add(new DelayOffsetTable(broker));
+        if (broker.getTimerMessageStore() != null) {
+            tables.add(new TimerMetricsTable(broker));
+            tables.add(new TimerCheckpointTable(broker));
+        }
+        OrderInfoTable orderInfo = OrderInfoTable.of(broker);
+        if (orderInfo != null) {
+            tables.add(orderInfo);
+        }
         return tables;
     }
 }

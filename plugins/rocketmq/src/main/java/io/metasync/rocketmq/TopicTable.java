@@ -41,13 +41,12 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     }
 
     @Override
-    void persist() {
+    void store() {
         broker.getTopicConfigManager().persist();
     }
 
     @Override
     void applied() {
-        super.applied();
         if (!fresh.isEmpty()) {
             Names.register(broker, new ArrayList<>(fresh));
             fresh.clear();

@@ -1,0 +1,52 @@
+package io.metasync.rocketmq;
+
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.store.timer.TimerCheckpoint;
+
+/**
+ * How far the master's timer has come: plain numbers, polled. A follower takes the two that the broker's own sync takes; the others are
+ * of each broker's own files.
+ */
+final class TimerCheckpointTable extends PolledTable {
+    private static final String READ_TIME = "lastReadTimeMs";
+    private static final String MASTER_OFFSET = "masterTimerQueueOffset";
+
+    private final BrokerController broker;
+
+    TimerCheckpointTable(BrokerController broker) {
+        super("timer_checkpoint", MetaNode.TYPE_INT64);
+        this.broker = broker;
+    }
+
+    private TimerCheckpoint checkpoint() {
+        return broker.getTimerCheckpoint();
+    }
+
+    @Override
+    void each(Visitor visitor) {
+        TimerCheckpoint checkpoint = checkpoint();
+        visitor.entry(Bytes.key(READ_TIME), Bytes.number(checkpoint.getLastReadTimeMs()));
+        visitor.entry(Bytes.key("lastTimerLogFlushPos"), Bytes.number(checkpoint.getLastTimerLogFlushPos()));
+        visitor.entry(Bytes.key("lastTimerQueueOffset"), Bytes.number(checkpoint.getLastTimerQueueOffset()));
+        visitor.entry(Bytes.key(MASTER_OFFSET), Bytes.number(checkpoint.getMasterTimerQueueOffset()));
+    }
+
+    @Override
+    void put(byte[] key, byte[] value) {
+        if (broker.getTimerMessageStore().isShouldRunningDequeue()) {
+            return; /* its own timer runs, as a master's does */
+        }
+        String name = Bytes.text(key);
+        if (name.equals(READ_TIME)) {
+            checkpoint().setLastReadTimeMs(Bytes.number(value));
+        } else if (name.equals(MASTER_OFFSET)) {
+            checkpoint().setMasterTimerQueueOffset(Bytes.number(value));
+        }
+    }
+
+    @Override
+    void remove(byte[] key) {
+        /* it always has its four numbers */
+    }
+
+}
