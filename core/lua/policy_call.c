@@ -101,7 +101,7 @@ static bool run(struct call *call, int (*fn)(lua_State *L), bool host)
     bool done = false;
     struct ms_sandbox_error error;
     if (sandbox_ready(lua, call->function, host)) {
-        call->function->calls++;
+        (void)atomic_fetch_add_explicit(&call->function->calls, 1, memory_order_relaxed);
         done = ms_sandbox_protect(lua->sandbox, fn, call, &error) == 0;
         ms_json_end(&lua->scope);
         if (!done) note_incident(lua, call->function, &error);

@@ -54,7 +54,7 @@ struct ms_lua_rules {
     struct ms_gate gate;        /* around all that follows */
     struct ms_sandbox *sandbox; /* NULL: could not be made anew */
     struct ms_json_scope scope; /* JSON values of the call that runs */
-    uint64_t rebuilt;
+    _Atomic uint64_t rebuilt;
     pthread_t reaper; /* frees the sandbox before */
     bool reaping;
 

@@ -55,7 +55,7 @@ policy.tables = {
     request_mode = { ack = "disk", type = "json" },
     topic_mapping = { ack = "disk", type = "json" },
     forbidden = { ack = "disk", type = "int64" },
-    data_version = { ack = "os", type = "json", resolve = "theirs" }, -- only a master makes versions
+    data_version = { ack = "disk", type = "json", resolve = "theirs" }, -- only a master makes versions
 
     -- consumer offsets: at most 1 s or 20,000 of them are at risk
     offset = { type = "int64", buffer = hot(5000, "512KiB"), at_risk = { time = "1s", entries = 20000 }, resolve = further },

@@ -406,9 +406,9 @@ describe("memory", function()
                 C.ms_rules_unref(out[0])
             end
             assert.equal(before, ms.live(), "allocation " .. n)
-            n, step = n + step, n > 300 and 37 or 1
+            n, step = n + step, n > 150 and 97 or 1
         until left > 0
-        assert.is_true(n > 300 and survived >= 1)
+        assert.is_true(n > 150 and survived >= 1)
     end)
 
     it("that fails in a call leaves theirs and an incident, and the next call goes well", function()
