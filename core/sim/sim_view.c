@@ -151,9 +151,24 @@ static int check_wanted(void *context, struct ms_bytes key, struct ms_bytes valu
     return node->sim->failed;
 }
 
+/* Tables go by the numbers of the policy, unless one is to be unbuffered and its buffer is not empty yet. */
+static void check_numbers(struct ms_sim_node *node)
+{
+    const struct ms_engine *e = &node->engine;
+    for (uint32_t id = 1; id < MS_TABLES_MAX && node->store.tables[id]; id++) {
+        struct ms_table_policy wanted = ms_policy_table(ms_sim_node_policy(node), node->store.tables[id]->name);
+        const struct ms_table_policy *found = &e->table_policy[id];
+        if (e->plans[id].leaving || (found->interval_ms == wanted.interval_ms && found->level == wanted.level &&
+                                     found->at_risk_entries == wanted.at_risk_entries && found->at_risk_ms == wanted.at_risk_ms))
+            continue;
+        ms_sim_broken(node->sim, node->index, "table %s does not go by the policy that was loaded", wanted.name);
+    }
+}
+
 /* Everything was looked at: what rules that never fail leave out is gone. */
 static void check_reviewed(struct ms_sim_node *node)
 {
+    check_numbers(node);
     if (!ms_sim_rules_steady(node->engine.rules)) return;
     for (uint32_t id = 1; id < MS_TABLES_MAX && node->store.tables[id]; id++) {
         const struct ms_table_state *table = node->store.tables[id];
