@@ -341,7 +341,7 @@ MS_API struct ms_bytes ms_txn_value(const struct ms_txn *txn);
  * MS_NOWAIT. *lsn (may be NULL) is the change's position; for an equal value, and for a buffered table, the head's.
  *   0                    it stands and reached its level; update your own copy, then ms_end
  *   MS_E_NOT_REPLICATED  it stands, durable here only; update your own copy, tell the caller "not confirmed"
- *   MS_LOCAL             not logged, by policy; the host goes on with its own copy
+ *   MS_LOCAL             not logged, by policy (out of the view, or the log failed); the host goes on with its own copy
  *   MS_E_UNKNOWN         the log failed or the role was lost; leave your copy, the next FULL batch reconciles
  *   anything else        refused before anything changed: NOT_LEADER, LIMIT, TYPE, NO_SPACE, NO_REPLICA, LOG_FAILED, MEMORY
  * One commit per transaction. */
@@ -361,7 +361,8 @@ MS_API int ms_compute(struct ms_table *table, struct ms_bytes key, ms_compute_fn
 MS_API int ms_put(struct ms_table *table, struct ms_bytes key, struct ms_bytes value, int flags, uint64_t *lsn);
 MS_API int ms_delete(struct ms_table *table, struct ms_bytes key, int flags, uint64_t *lsn);
 
-/* Put `value` if the current value is `expected` (data == NULL: if there is none), else MS_E_CHANGED. */
+/* Put `value` if the current value is `expected` (data == NULL: if there is none), else MS_E_CHANGED. What is out of the view has no value
+ * here, whatever the host's copy says: the same for ms_compute and ms_txn_value. */
 MS_API int ms_compare_and_set(struct ms_table *table, struct ms_bytes key, struct ms_bytes expected, struct ms_bytes value,
                               int flags, uint64_t *lsn);
 
@@ -371,7 +372,8 @@ struct ms_write {
     struct ms_bytes value; /* data == NULL deletes */
 };
 
-/* All writes or none, on disk and on every follower (they are one group of the log). At most policy.batch_max bytes, else
+/* All writes or none, on disk and on every follower (they are one group of the log). Writes that are out of the view are left out, also
+ * of the size; MS_LOCAL if all are. At most policy.batch_max bytes, else
  * LIMIT. Writes to buffered tables join their buffers, one by one and first: MEMORY may come after some of them have. Waits for
  * the highest level among the tables. Later writes of one key win. */
 MS_API int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t count, int flags, uint64_t *lsn);
@@ -402,12 +404,13 @@ MS_API int ms_walk(struct ms_table *table, ms_walk_fn fn, void *context);
  *
  * Equal entries are nothing. Every other one (also those that only one side has, outside of the view excepted) goes through the
  * policy's resolver with reason "host", mine = the host's, theirs = the log's: what is chosen is logged if the log lacks it, given
- * to host->resolved if the host lacks it, and listed in the loss report. The default is the side that `about` says is newer. */
+ * to host->resolved if the host lacks it, and listed in the loss report (archive/loss-host-*.jsonl). Without a resolver for the table (and
+ * the policy's being theirs) the side counts that `about` says is newer, the log's if it can't tell. */
 struct ms_compare;
 
 struct ms_host_copy {
     int version;          /* data versions: 1 = the host's is higher, -1 = the log's is, 0 = they can't tell */
-    uint64_t written_us;  /* when the host's copy was written, real time; compared with the log's last record if version is 0. 0 = unknown */
+    uint64_t written_us;  /* when the host's copy was written, real time; compared with the log's last change if version is 0. 0 = unknown */
 };
 
 struct ms_compare_result {
@@ -418,7 +421,8 @@ struct ms_compare_result {
 };
 
 /* Not from a callback; one at a time per table; the calling thread owns *compare until ms_compare_end (or _abandon). Errors: NOT_LEADER,
- * CALLBACK, BUSY, MEMORY; _entry also LIMIT, TYPE. Cost: memory for one hash of every entry named. */
+ * CALLBACK, BUSY, MEMORY; _entry and _end also what a write gives, and IO (the loss report): what was decided so far stands. Other threads
+ * may write meanwhile. Cost: 8 to 16 bytes for every entry named; a shard's keys at a time; a line for each difference, 256 KiB at a time. */
 MS_API int ms_compare_begin(struct ms_table *table, const struct ms_host_copy *about, struct ms_compare **compare);
 MS_API int ms_compare_entry(struct ms_compare *compare, struct ms_bytes key, struct ms_bytes value);
 MS_API int ms_compare_end(struct ms_compare *compare, struct ms_compare_result *result); /* ends it in any case. result may be NULL */

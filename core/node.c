@@ -6,7 +6,6 @@
 
 #include "drive/address.h"
 #include "drive/fs.h"
-#include "sync/extras_file.h"
 
 enum { FLUSH_MS = 10000, HANG_UP_MS = 1000, LINGER_MS = 500 };
 
@@ -58,10 +57,9 @@ static int init_engine(struct ms_node *node, const struct ms_config *config)
         .log_first = ms_disk_first(&node->disk),
         .log_room = ms_disk_room(&node->disk),
         .snapshot_end = node->disk.recovery.snapshot_end,
+        .extras = node->disk.extras,
     };
     ms_random(&engine.boot_id, sizeof engine.boot_id);
-    int rc = ms_extras_pending(&node->disk.dir, &engine.extras);
-    if (rc) return rc;
     node->engine_ready = true;
     return ms_engine_init(&node->engine, &node->io, &node->store, &engine);
 }

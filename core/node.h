@@ -34,6 +34,7 @@ enum {
 struct ms_table { /* the handle */
     struct ms_node *node;
     struct ms_table_state *state;
+    bool comparing; /* [lock] an ms_compare is under way */
 };
 
 enum { MS_WAITING = 1 };

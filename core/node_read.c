@@ -21,7 +21,7 @@ struct ms_table *ms_node_table(struct ms_node *node, struct ms_table_state *stat
     }
     struct ms_table *table = ms_alloc(sizeof *table);
     if (!table) return NULL;
-    *table = (struct ms_table){node, state};
+    *table = (struct ms_table){.node = node, .state = state};
     node->tables[node->table_count++] = table;
     return table;
 }

@@ -1,5 +1,6 @@
 /* Life of the disk side, and its queue. The worker's part is in disk_log.c, jobs of the bulk thread in disk_read.c (log and snapshots
  * for followers), disk_make.c (snapshots) and disk_stage.c (bootstraps, archive). */
+#include "../sync/extras_file.h"
 #include "disk_inside.h"
 
 #include <stdio.h>
@@ -231,6 +232,7 @@ int ms_disk_open(struct ms_disk *disk, struct ms_fs *fs, const struct ms_disk_co
     if (rc) return rc;
     disk->open = true;
     rc = ms_datadir_open(fs, config->path, ms_str(disk->cluster), config->new_id, &disk->dir);
+    if (!rc) rc = ms_extras_pending(&disk->dir, &disk->extras); /* first: the message of what recovery finds is needed later */
     return rc ? rc : recover(disk, store);
 }
 

@@ -70,6 +70,7 @@ struct ms_disk {
     struct ms_log_config log_config;
     struct ms_recovery recovery;
     int recovered;      /* 0, or why there is no log */
+    uint64_t extras;    /* that waited for a decision when it was opened */
     char cluster[64];
     uint64_t largest;   /* group that the policy allows */
     uint32_t group_bytes, window_bytes;

@@ -271,6 +271,7 @@ static int open_state(struct ms_sim_node *node)
     const struct ms_policy *policy = ms_sim_node_policy(node);
     node->log_config = (struct ms_log_config){policy->log_segment_bytes, policy->log_max_bytes};
     int rc = ms_datadir_open(ms_sim_fs(node->fs), "data", ms_str(cluster_name), id, &node->dir);
+    if (!rc) rc = ms_extras_pending(&node->dir, &node->extras);
     if (!rc) rc = ms_store_init(&node->store);
     if (rc) return rc;
     /* recovery opens the log with the path of the live generation: a buffer that stays what it is when generations are
@@ -280,8 +281,7 @@ static int open_state(struct ms_sim_node *node)
     node->recovered =
         ms_recover(&node->dir, ms_str(cluster_name), &node->log_config, &node->store, &node->log, &node->recovery);
     node->read_errors = ms_sim_fs_counters(node->fs)->eio > errors;
-    if (node->recovered && node->recovered != MS_E_DAMAGED) return node->recovered;
-    return ms_extras_pending(&node->dir, &node->extras);
+    return node->recovered == MS_E_DAMAGED ? 0 : node->recovered;
 }
 
 static int open_engine(struct ms_sim_node *node)

@@ -28,6 +28,7 @@ struct ms_snapshot_writer {
     uint32_t count;          /* records in it, 0 = none is being filled */
     struct ms_buf last;      /* the closing group */
     uint32_t last_count;
+    uint64_t changed_us;     /* the closing group's time: of the last change */
     uint64_t entries, start, end;
     uint64_t offset, written, synced; /* of the file; written: whole groups */
     uint8_t tables[MS_TABLES_MAX];    /* ids of the tables that are walked */
@@ -231,6 +232,7 @@ int ms_snapshot_cut(struct ms_snapshot_writer *writer, const struct ms_store *st
     ms_buf_init(&mark);
     ms_buf_init(&end);
     ms_store_mark(store, &mark);
+    writer->changed_us = store->changed_us;
     ms_buf_add_varint(&end, store->applied);
     ms_buf_add_varint(&end, writer->entries);
     (void)ms_buf_extend(last, MS_GROUP_HEADER);
@@ -331,6 +333,7 @@ int ms_snapshot_finish(struct ms_snapshot_writer *writer)
     if (rc) return rc;
     struct ms_group_header header = {
         .flags = MS_GROUP_META,
+        .time_us = writer->changed_us,
         .body_size = (uint32_t)(writer->last.size - MS_GROUP_HEADER),
         .count = writer->last_count,
     };

@@ -6,7 +6,7 @@
  *      ENTRIES  PUT ... PUT      the tables, walked shard by shard while changes went on: each entry as it was at some
  *      ENTRIES  PUT ... PUT      moment between S and E
  *      (log)    the groups S+1 .. E, as they stand in the log: folded over the entries they give exactly the tables at E
- *      META     LINEAGE MARK END(end E, entries)
+ *      META     LINEAGE MARK END(end E, entries)     the group's time is that of the last change, 0 = not known
  *
  * Puts and deletes are absolute values, so folding a record that an entry already contains is harmless. MARK records among the log groups
  * are not checked (the entries are ahead of them); the last META's MARK is, and without it the file is no snapshot. A file is

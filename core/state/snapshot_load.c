@@ -172,6 +172,7 @@ static int load_group(struct ms_snapshot_loader *loader, struct ms_bytes group, 
     case MS_GROUP_META:
         if (header->first != 0) break;
         if (loader->phase == WANT_BEGIN) return load_begin(loader, &reader, cluster);
+        if (begun && header->time_us > loader->store->changed_us) loader->store->changed_us = header->time_us;
         if (begun) return load_end(loader, &reader);
     }
     return ms_fail(MS_E_FORMAT, "a group with flags %d, first %llu is not due in a snapshot", header->flags, (unsigned long long)header->first);

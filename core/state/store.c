@@ -156,6 +156,7 @@ int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms
                        (unsigned long long)next, (unsigned long long)header->first, header->flags);
     struct ms_record_reader reader = ms_record_reader(group, header);
     struct ahead ring[AHEAD];
+    bool changed = false;
     int more = 1;
     for (uint64_t lsn = header->first; lsn < next && more > 0; lsn++) more = ms_record_next(&reader, &ring[0].record); /* folded already */
     for (uint32_t decoded = 0, folded = 0;; folded++) {
@@ -167,8 +168,10 @@ int ms_store_fold(struct ms_store *store, struct ms_bytes group, const struct ms
         if (folded + AHEAD / 2 < decoded) look_nearer(store, &ring[(folded + AHEAD / 2) % AHEAD]);
         int rc = fold_record(store, &ring[folded % AHEAD], store->applied + 1, fn, context);
         if (rc) return rc;
+        changed |= ring[folded % AHEAD].record.type <= MS_RECORD_LEAVE;
         store->applied++;
     }
+    if (changed && header->time_us > store->changed_us) store->changed_us = header->time_us;
     return more < 0 ? ms_fail_wrap(more, "lsn %llu", (unsigned long long)store->applied + 1) : 0;
 }
 
@@ -269,6 +272,7 @@ static void swap_positions(struct ms_store *a, struct ms_store *b)
     a->table_count = b->table_count;
     a->applied = b->applied;
     a->changes_since_mark = b->changes_since_mark;
+    a->changed_us = b->changed_us;
     a->fuzzy = b->fuzzy;
 }
 

@@ -19,6 +19,7 @@ struct ms_store {
     uint64_t marks_checked;
     uint64_t skipped;        /* unknown optional records stepped over */
     uint64_t changes_since_mark; /* changes folded or committed since the last mark */
+    uint64_t changed_us;     /* time of the last group with a change (group.h), 0 = not known */
 };
 
 int ms_store_init(struct ms_store *store);

@@ -158,6 +158,7 @@ void ms_engine_pump(struct ms_engine *e)
     if (e->log_error || e->closing) return;
     struct ms_block *sealed = ms_tail_seal(&e->tail);
     if (sealed && e->role == MS_ROLE_LEADER) ms_engine_note_applied(e, sealed->last);
+    if (sealed && e->role == MS_ROLE_LEADER && e->store->changes_since_mark) e->store->changed_us = e->io->ops->real_time(e->io);
     submit(e);
     if (e->sync_wanted && !e->syncing && e->submitted > e->synced) {
         e->sync_wanted = false;

@@ -44,7 +44,8 @@ struct ms_counters { /* all since start; status and the simulator read them */
     uint64_t groups_sent, bytes_sent, groups_applied, snapshots_made, snapshots_failed, snapshots_sent, bootstraps,
         bootstraps_failed, bootstraps_resumed, resumes, verdicts[8], marks_failed, stepdowns, log_failures, no_space, reconnects,
         unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost,
-        at_risk_exceeded, outside, left, extras_sent, extras_resent, extras_answered, extras_unresolved, conflicts[4], conflicts_equal, conflicts_unresolved;
+        at_risk_exceeded, outside, left, extras_sent, extras_resent, extras_answered, extras_unresolved, conflicts[4],
+        conflicts_equal, conflicts_unresolved;
 };
 
 /* Flushing of one buffered table: flush.c */

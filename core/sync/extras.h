@@ -52,6 +52,7 @@ struct ms_extra {
     bool base_known;
     bool resent;                       /* may have been decided before */
     bool older;                        /* what this leader has is newer, unless it is base */
+    int newer;                         /* as in struct ms_conflict, where base does not tell: of a host's copy */
     uint64_t lsn, epoch;               /* position and epoch id of the record; buffered: of the log when it was dropped */
     uint64_t seq;                      /* within its file, from 0 */
 };
@@ -60,11 +61,13 @@ struct ms_extra {
 void ms_extra_encode(const struct ms_extra *extra, struct ms_buf *bytes);
 int ms_extra_decode(struct ms_bytes bytes, struct ms_extra *extra); /* MS_E_FORMAT, MS_E_TYPE, MS_E_LIMIT; borrows from bytes */
 int ms_extra_of(const struct ms_message *message, struct ms_extra *extra);
+void ms_extra_message(const struct ms_extra *extra, struct ms_message *message); /* borrows */
 
 void ms_extras_put_epoch(struct ms_buf *bytes, struct ms_epoch epoch); /* what io->archive's extras begin with */
 
 /* What becomes of an extra, or of a host's entry, given what the leader has (theirs). Calls the policy: no lock held. outcome is one of
- * enum ms_outcome or MS_EXTRA_EQUAL. An outcome that leaves the entry as it is is given as THEIRS. */
+ * enum ms_outcome or MS_EXTRA_EQUAL. An outcome that leaves the entry as it is is given as THEIRS. A host's copy that no resolver of its
+ * table says anything of: the newer side. */
 void ms_extra_decide(const struct ms_extra *extra, struct ms_bytes theirs, struct ms_rules *rules, const struct ms_policy *policy,
                      struct ms_resolution *resolution);
 
@@ -125,7 +128,7 @@ struct ms_extras { /* the side of the node that has them */
     uint64_t epoch;          /* id of the log's last epoch when it was asked for */
     struct ms_buf bytes;
     struct ms_extras_item items[MS_EXTRAS_WINDOW];
-    char report[128];        /* path of the newest loss report */
+    char report[1024];       /* path of the newest loss report */
 };
 
 struct ms_extras_decided { /* a leader's, in this life */

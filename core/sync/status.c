@@ -101,6 +101,16 @@ static json_t *peers(const struct ms_engine *e)
     return list;
 }
 
+/* Of this node as leader: extras of its followers and of its own, and what its host had at the start. */
+static json_t *conflicts(const struct ms_counters *c)
+{
+    json_t *object = json_object();
+    for (int i = MS_OUTCOME_THEIRS; i <= MS_OUTCOME_DELETE; i++) set(object, ms_outcome_name(i), number(c->conflicts[i]));
+    set(object, "equal", number(c->conflicts_equal));
+    set(object, "unresolved", number(c->conflicts_unresolved));
+    return object;
+}
+
 static json_t *counters(const struct ms_counters *c)
 {
     const struct {
@@ -131,6 +141,10 @@ static json_t *counters(const struct ms_counters *c)
         {"links_refused", c->links_refused},
         {"link_timeouts", c->link_timeouts},
         {"at_risk_lost", c->at_risk_lost},
+        {"extras_sent", c->extras_sent},
+        {"extras_resent", c->extras_resent},
+        {"extras_answered", c->extras_answered},
+        {"extras_unresolved", c->extras_unresolved},
         {"at_risk_exceeded", c->at_risk_exceeded},
         {"outside", c->outside},
         {"left", c->left},
@@ -140,6 +154,7 @@ static json_t *counters(const struct ms_counters *c)
     json_t *verdicts = json_object();
     for (int kind = MS_VERDICT_CONTINUE; kind <= MS_VERDICT_OTHER; kind++) set(verdicts, ms_verdict_name(kind), number(c->verdicts[kind]));
     set(object, "verdicts", verdicts);
+    set(object, "conflicts", conflicts(c));
     return object;
 }
 
@@ -208,6 +223,8 @@ int ms_engine_status(const struct ms_engine *e, char **text)
     set(status, "skipped_records", number(e->store->skipped));
     set(status, "alarms", number(e->alarms));
     set(status, "alarm", json_string(e->alarm));
+    set(status, "extras_pending", number(e->extras.pending));
+    set(status, "loss_report", json_string(e->extras.report));
     set(status, "following", following(e));
     set(status, "peers", peers(e));
     set(status, "tables", tables(e));

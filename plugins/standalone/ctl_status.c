@@ -88,7 +88,10 @@ static void print_health(const json_t *status)
     else if (!field_true(status, "promotable"))
         printf("  failover   may not be promoted: %s\n", why_not);
     if (field_true(status, "damaged")) printf("  DAMAGED    this node's data; it may only follow, and bootstraps then\n");
-    unsigned long long alarms = field_number(status, "alarms");
+    unsigned long long alarms = field_number(status, "alarms"), extras = field_number(status, "extras_pending");
+    const char *report = json_string_value(json_object_get(status, "loss_report"));
+    if (extras) printf("  EXTRAS     %llu changes of a former reign of this node are not decided\n", extras);
+    if (report && *report) printf("  losses     see %s\n", report);
     if (alarms)
         printf("  ALARM      %s%s\n", field_text(status, "alarm"), alarms > 1 ? "   (the latest of several)" : "");
     else

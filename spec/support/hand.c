@@ -25,8 +25,15 @@ static void io_nothing(struct ms_io *io) { (void)io; }
 static void io_trim(struct ms_io *io, uint64_t pin, uint64_t keep) { (void)io; (void)pin; (void)keep; }
 static void io_role(struct ms_io *io, int is, const char *reason) { (void)io; (void)is; (void)reason; }
 static void io_line(struct ms_io *io, int severity, const char *text) { (void)io; (void)severity; (void)text; }
-static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras) { (void)io; (void)from; (void)text; (void)extras; }
 static uint64_t io_connect(struct ms_io *io, const char *address) { (void)io; (void)address; return 1; }
+
+static void io_archive(struct ms_io *io, uint64_t from, struct ms_bytes text, struct ms_bytes extras)
+{
+    (void)io;
+    (void)from;
+    (void)text;
+    (void)extras;
+}
 
 static void io_event(struct ms_io *io, const struct ms_event *event)
 {

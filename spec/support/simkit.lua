@@ -27,7 +27,7 @@ Sim.__index = Sim
 
 local open, live
 
--- options: nodes (3), seed (1), has_host, policy = a table of fields to change in ms_sim_policy's.
+-- options: nodes (3), seed (1), has_host, policy = a table of fields to change in ms_sim_policy's, resolve = resolvers by table.
 function simkit.new(options)
     options = options or {}
     if not open then open, live = {}, ms.live() end
@@ -36,6 +36,9 @@ function simkit.new(options)
     local policy = ffi.new "struct ms_policy"
     C.ms_sim_policy(policy)
     for field, value in pairs(options.policy or {}) do policy[field] = value end
+    for i = 0, policy.table_count - 1 do
+        policy.tables[i].resolver = (options.resolve or {})[ffi.string(policy.tables[i].name)] or policy.tables[i].resolver
+    end
     o.policy = policy
     local sim = C.ms_sim_new(options.seed or 1, o)
     assert(sim ~= nil, ms.err())
