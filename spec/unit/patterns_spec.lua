@@ -83,6 +83,8 @@ describe("a glob", function()
 end)
 
 describe("patterns", function()
+    after_each(function() collectgarbage() collectgarbage() end) -- the sets are freed by then
+
     it("decide nothing of a table that no rule names", function()
         assert.equal("unknown", decide(patterns(), "topic", "a"))
         assert.equal("unknown", decide(patterns { { "group", "*" } }, "topic", "a"))
