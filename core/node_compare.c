@@ -141,9 +141,22 @@ static int take_entry(struct ms_compare *compare, struct ms_bytes key, struct ms
     return decide(compare, key, value);
 }
 
+/* The same that a put would be refused for. */
+static int check(const struct ms_compare *compare, struct ms_bytes key, struct ms_bytes value)
+{
+    const struct ms_policy *policy = compare->policy.rules ? &compare->policy.rules->policy : compare->policy.numbers;
+    const struct ms_table_state *state = compare->table->state;
+    if (!key.data || !key.size || !value.data) return ms_fail(MS_E_INVALID, "table %s: an entry without key or value", state->name);
+    if (key.size > policy->key_max || value.size > policy->value_max)
+        return ms_fail(MS_E_LIMIT, "table %s: a key of %zu bytes, a value of %zu", state->name, key.size, value.size);
+    if (state->type == MS_TYPE_INT64 && value.size != 8)
+        return ms_fail(MS_E_TYPE, "table %s holds int64 values, these are %zu bytes", state->name, value.size);
+    return 0;
+}
+
 int ms_compare_entry(struct ms_compare *compare, struct ms_bytes key, struct ms_bytes value)
 {
-    int rc = key.data && key.size && value.data ? 0 : ms_fail(MS_E_INVALID, "an entry without key or value");
+    int rc = check(compare, key, value);
     if (!rc) rc = take_entry(compare, key, value);
     if (rc) compare->failed = true;
     return rc;
