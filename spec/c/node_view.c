@@ -257,7 +257,8 @@ static void swaps(void)
     lab_follow(follower, node);
     atomic_store(&stop, false);
     for (uintptr_t i = 0; i < WRITERS; i++) threads[i] = lab_thread(write_on, (void *)(i + 1));
-    for (int i = 0; i < SWAPS; i++) {
+    uint64_t deadline = spec_now_ms() + 60000;
+    for (int i = 0; i < SWAPS || ((atomic_load(&taken) < 5000 || atomic_load(&outside) < 500) && spec_now_ms() < deadline); i++) {
         static const char *const outs[] = {"a", "b", NULL};
         const char *out = outs[i % 3];
         struct rules *rules = out ? new_rules(out, &policy) : NULL;
@@ -273,7 +274,7 @@ static void swaps(void)
     }
     atomic_store(&stop, true);
     for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
-    CHECK(atomic_load(&taken) > 1000 && atomic_load(&outside) > 100, "%d taken, %d outside", atomic_load(&taken), atomic_load(&outside));
+    CHECK(atomic_load(&taken) >= 5000 && atomic_load(&outside) >= 500, "%d taken, %d outside", atomic_load(&taken), atomic_load(&outside));
     uint64_t end;
     OK(ms_flush(node, NULL, &end));
     EVENTUALLY(lab_position(follower).applied >= end, 30);
