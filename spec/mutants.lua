@@ -8,7 +8,9 @@
 local list = dofile("spec/mutants_list.lua")
 
 local BUILD = "build/release"
-local FLAGS = "-std=gnu11 -D_GNU_SOURCE -fPIC -pthread -O1 -g -w"
+local pkg_config = io.popen("pkg-config --cflags luajit")
+local FLAGS = "-std=gnu11 -D_GNU_SOURCE -fPIC -pthread -O1 -g -w " .. pkg_config:read("*l")
+pkg_config:close()
 
 local function read(path)
     local file = assert(io.open(path), "cannot read " .. path)
