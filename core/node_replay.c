@@ -47,7 +47,8 @@ static double seconds_now(void)
 static int run_side(struct job *job, struct side *side)
 {
     struct ms_lua_clock clock = {.context = &side->clock, .real_time_us = ms_replay_time};
-    int rc = ms_lua_load(side->path, NULL, &clock, &side->rules);
+    int rc = ms_replay_first_time(job->fs, job->live, &side->clock);
+    if (!rc) rc = ms_lua_load(side->path, NULL, &clock, &side->rules);
     struct ms_replay_options options = {
         .fs = job->fs, .dir = job->live, .rules = side->rules, .clock = &side->clock, .remember = job->count > 1};
     if (!rc) rc = ms_replay_new(&options, &side->replay);

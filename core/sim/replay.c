@@ -180,16 +180,18 @@ static int replay_group(struct ms_replay *replay, const struct ms_block *block)
     return rc ? ms_fail_wrap(rc, "replay of the group at lsn %llu", (unsigned long long)header.first) : 0;
 }
 
-/* The clock stands at the log's first group while it is decided what is there at the start. */
-static int first_time(struct ms_replay *replay)
+int ms_replay_first_time(struct ms_fs *fs, const char *dir, struct ms_replay_clock *clock)
 {
     struct ms_log_reader *reader = NULL;
     struct ms_block *block = NULL;
     struct ms_group_header header;
-    int rc = ms_log_reader_open(replay->fs, replay->dir, 0, &reader);
+    uint64_t first = 0;
+    int rc = ms_log_reader_first(fs, dir, &first);
+    if (!rc && first == 0) rc = ms_fail(MS_E_NOT_FOUND, "there is no change log in %s", dir);
+    if (!rc) rc = ms_log_reader_open(fs, dir, first, &reader);
     if (!rc && (rc = ms_log_reader_next(reader, UINT64_MAX, &block)) == 1) {
         rc = ms_group_open(ms_bytes(block->data, block->size), &header);
-        if (!rc) replay->clock->real_us = header.time_us;
+        if (!rc) clock->real_us = header.time_us;
         ms_block_unref(block);
     }
     ms_log_reader_close(reader);
@@ -202,9 +204,8 @@ int ms_replay_run(struct ms_replay *replay)
     struct ms_block *block = NULL;
     uint64_t first = 0;
     if (replay->has_engine) return ms_fail(MS_E_INVALID, "this replay has run");
-    int rc = ms_log_reader_first(replay->fs, replay->dir, &first);
-    if (!rc && first == 0) rc = ms_fail(MS_E_NOT_FOUND, "there is no change log in %s", replay->dir);
-    if (!rc) rc = first_time(replay);
+    int rc = ms_replay_first_time(replay->fs, replay->dir, replay->clock); /* where the clock stands while it is decided what there is */
+    if (!rc) rc = ms_log_reader_first(replay->fs, replay->dir, &first);
     if (!rc) rc = begin(replay, first);
     if (!rc) rc = ms_log_reader_open(replay->fs, replay->dir, replay->totals.snapshot + 1, &reader);
     while (!rc && (rc = ms_log_reader_next(reader, UINT64_MAX, &block)) == 1) {

@@ -24,6 +24,7 @@ struct ms_replay_clock {
     uint64_t real_us; /* since 1970 */
 };
 uint64_t ms_replay_time(void *clock); /* for struct ms_lua_clock */
+int ms_replay_first_time(struct ms_fs *fs, const char *dir, struct ms_replay_clock *clock); /* of the log in dir. NOT_FOUND: there is none */
 
 struct ms_replay_options {
     struct ms_fs *fs;
