@@ -215,7 +215,7 @@ describe("what only a deposed leader had", function()
     end)
 
     it("is kept when the node leads again before anybody could decide", function()
-        local s = simkit.new { nodes = 2 }
+        local s = simkit.new { nodes = 2, policy = { resolver = C.MS_RESOLVE_MINE } }
         s:begin()
         s:put(0, "offset", "q", int64(1))
         s:follow(0, 1) -- steps down with a full buffer; n1 does not lead
@@ -225,7 +225,8 @@ describe("what only a deposed leader had", function()
         s:put(0, "offset", "q", int64(2))
         s:settle(0)
         assert.equal(int64(2), s:get(0, "offset", "q")) -- what was buffered before is older
-        assert.equal("theirs", report(s, 0)["offset/q"][1].outcome)
+        local line = report(s, 0)["offset/q"][1]
+        assert.same({ "theirs", "newest" }, { line.outcome, line.by })
         assert.equal(1, s:count "extras_own")
     end)
 
