@@ -2,7 +2,7 @@
  *
  * In mode COUNT it only counts, before the rules are swapped. In mode APPLY, after the swap (ms_engine_set_rules), entries leave and the
  * host is told what it should put again. The driver moves it on, in slices, so that the lock is never held long (a few hundred
- * microseconds, for about a thousand keys) and the rules never run with it:
+ * microseconds at most, for some hundred keys) and the rules never run with it:
  *
  *      [lock] ms_review_take ──1──> [no lock] ms_review_decide ──> [lock] ms_review_apply ──0──> [no lock] ms_review_entered ──> take ...
  *                 └── 0: all is done                                        └── 1: let go and apply again; MS_E_AGAIN: wait for room first
