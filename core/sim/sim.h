@@ -28,7 +28,7 @@
 #include "../sync/engine.h"
 #include "sim_fs.h"
 
-enum { MS_SIM_NODES_MAX = 4, MS_SIM_TABLES = 6, MS_SIM_TABLES_MAX = 24, MS_SIM_BATCH_MAX = 16 };
+enum { MS_SIM_NODES_MAX = 4, MS_SIM_TABLES = 6, MS_SIM_TABLES_MAX = 64, MS_SIM_BATCH_MAX = 16 };
 
 /* Every node has these tables (made by the leader on its first write to them), unless options.named. */
 enum ms_sim_table {
