@@ -37,7 +37,7 @@ local function text_of(script, round) return POLICY:format(script.code, round or
 
 describe("a hostile function in a node", function()
     local leader, follower, dir
-    local round = 0
+    local round, entries = 0, 0
 
     local function open(name, listen, policy_file)
         local config, out = ffi.new "struct ms_config", ffi.new "struct ms_node *[1]"
@@ -94,19 +94,35 @@ describe("a hostile function in a node", function()
         assert.equal(ms.get(here, key), ms.get(there, key))
     end
 
+    -- Puts of three new entries, which the filter is asked about: median and longest time, and the median of the processor time.
+    local function put_three(plain)
+        local times, cpu_times = {}, {}
+        for n = 1, 3 do
+            entries = entries + 1
+            local key = ("wild-%d-%d"):format(round, entries)
+            local rc, us, cpu_us = put(plain, key, "value " .. entries)
+            times[n], cpu_times[n] = us, cpu_us
+            assert.equal(0, rc, "the built-in policy wants the entry")
+            assert.equal("value " .. entries, ms.get(plain, key))
+        end
+        table.sort(times)
+        table.sort(cpu_times)
+        return times[2], times[3], cpu_times[2]
+    end
+
     for _, script in ipairs(scripts) do
         it("that is a filter, and a flush: " .. script.name, function()
-            round = round + 1
+            round, entries = round + 1, 0
             reload(script)
             local plain, buffered = table_of(leader, "plain"), table_of(leader, "buffered")
-            local times, cpu_times = {}, {}
-            for n = 1, 3 do
-                local key = ("wild-%d-%d"):format(round, n)
-                local rc
-                rc, times[n], cpu_times[n] = put(plain, key, "value " .. n)
-                assert.equal(0, rc, "the built-in policy wants the entry")
-                assert.equal("value " .. n, ms.get(plain, key))
+            local median, worst, cpu = put_three(plain)
+            -- A machine that stood still does not do so again; a function that holds threads up does.
+            for _ = 1, 2 do
+                if worst > WORST_US or median > MEDIAN_US or cpu > CPU_US then median, worst, cpu = put_three(plain) end
             end
+            assert.is_true(cpu <= CPU_US, ("puts took %d us of processor time"):format(cpu))
+            assert.is_true(median <= MEDIAN_US, ("puts took %d us"):format(median))
+            assert.is_true(worst <= WORST_US, ("a put took %d us"):format(worst))
             local filter = function_of "filter"
             -- More than three if the look at all entries after the reload came by; fewer where the call after one that ran out of memory
             -- only made a new state.
@@ -121,15 +137,9 @@ describe("a hostile function in a node", function()
 
             -- Replication goes on: the changes from before, and those after.
             local plain_copy, buffered_copy = table_of(follower, "plain"), table_of(follower, "buffered")
-            for n = 1, 3 do arrives(plain, plain_copy, ("wild-%d-%d"):format(round, n)) end
+            for n = 1, entries do arrives(plain, plain_copy, ("wild-%d-%d"):format(round, n)) end
             arrives(plain, plain_copy, "calm-" .. round)
             ms.eventually(function() return ms.get(buffered_copy, "calm-" .. round) == "second" end, 10, "the buffered value")
-
-            table.sort(times)
-            table.sort(cpu_times)
-            assert.is_true(cpu_times[2] <= CPU_US, ("puts took %d us of processor time"):format(cpu_times[2]))
-            assert.is_true(times[2] <= MEDIAN_US, ("puts took %d us"):format(times[2]))
-            assert.is_true(times[3] <= WORST_US, ("a put took %d us"):format(times[3]))
         end)
     end
 
@@ -151,14 +161,14 @@ describe("a hostile resolve", function()
     for _, script in ipairs(scripts) do
         it("decides nothing that it may not: " .. script.name, function()
             local rules = kit.rules(text_of(script))
-            local from = ms.now()
+            local from = sandbox.cpu_us()
             local outcome, value, by = kit.resolve(rules, { table = "plain", key = "k", mine = "mine", theirs = "theirs" })
-            local us = (ms.now() - from) * 1e6
+            local us = sandbox.cpu_us() - from
             if outcome == "value" then assert.equal("string", type(value)) end
             assert.is_true(outcome == "value" or outcome == "theirs", outcome)
             assert.is_true(by == "incident" or by == "function", by)
             if by == "incident" then assert.equal("theirs", outcome) end
-            assert.is_true(us <= WORST_US, ("took %d us"):format(us))
+            assert.is_true(us <= MEDIAN_US, ("took %d us of processor time"):format(us))
             assert.is_true(kit.decide(rules, "plain", "calm") == "in")
         end)
     end
