@@ -1,4 +1,5 @@
-# The RocketMQ plugin: one jar with the native library inside. Needs a JDK, Maven and cmake (make deps-rocketmq).
+# The RocketMQ plugin: one jar with the native library inside. Needs a JDK, Maven and cmake (make deps). Also the real brokers of
+# its specs and its demo.
 
 include plugins/rocketmq/static.mk
 
@@ -21,12 +22,44 @@ $(JNI_LIB): $(JNI_OBJ) $(CORE_OBJ) $(STATIC_LIBS) plugins/rocketmq/native/export
 
 -include $(JNI_OBJ:.o=.d)
 
-MVN := mvn -B -q -f plugins/rocketmq/pom.xml
+MVN := mvn -B -q -Dstyle.color=never
 
 $(JAR): $(JNI_LIB) $(JAVA_SRC) $(POLICY_TEXT)
 	@echo "MVN   $@"
-	@$(MVN) -Dmetasync.build=$(CURDIR)/$(BUILD)/rocketmq package
+	@$(MVN) -f plugins/rocketmq/pom.xml -Dmetasync.build=$(CURDIR)/$(BUILD)/rocketmq -Dmaven.test.skip=true package
 	@cp $(BUILD)/rocketmq/target/metasync-rocketmq.jar $@
 
 .PHONY: jar
-jar: $(JAR) ## build the RocketMQ plugin's jar (needs a JDK, Maven and cmake: make deps-rocketmq)
+jar: $(JAR) ## build the RocketMQ plugin's jar (JDK, Maven and cmake: make deps)
+
+.PHONY: java-test
+java-test: $(JNI_LIB) ## JUnit tests of the plugin's maps and its native side
+	@$(MVN) -f plugins/rocketmq/pom.xml -Dmetasync.build=$(CURDIR)/$(BUILD)/rocketmq test
+
+# ---- real brokers, for specs and the demo: from Maven Central, unmodified ------------------------------------------------
+
+BROKERS := build/brokers
+BROKER_VERSIONS := 5.5.0 5.3.3 5.4.0 5.1.4
+
+$(BROKERS)/%/.fetched: plugins/rocketmq/brokers.xml
+	@echo "FETCH broker $*"
+	@rm -rf $(@D)/lib
+	@$(MVN) -f $< -Drocketmq.version=$* dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/lib
+	@touch $@
+
+# A client program: what a spec or the demo has real clients do (it runs with the newest client, whatever the broker is).
+CLIENT := $(BROKERS)/client/.built
+CLIENT_SRC := $(wildcard spec/rocketmq/java/*.java)
+
+$(CLIENT): $(CLIENT_SRC) $(BROKERS)/5.5.0/.fetched
+	@echo "JAVAC $(@D)"
+	@mkdir -p $(@D)
+	@javac --release 8 -Xlint:-options -cp '$(BROKERS)/5.5.0/lib/*' -d $(@D) $(CLIENT_SRC)
+	@touch $@
+
+.PHONY: brokers
+brokers: $(BROKER_VERSIONS:%=$(BROKERS)/%/.fetched) $(CLIENT) ## fetch the brokers that specs start: 5.5.0, 5.3.3, 5.4.0, 5.1.4
+
+.PHONY: demo-rocketmq
+demo-rocketmq: $(JAR) $(BINARIES) $(BROKERS)/5.5.0/.fetched $(CLIENT) ## two pairs of real brokers, with and without: changes, kill -9, promotion
+	@plugins/rocketmq/demo/demo.sh

@@ -203,4 +203,17 @@ function process.free_port()
     error("no free port")
 end
 
+-- A port p such that p and p + each of these are free.
+function process.free_block(offsets)
+    for _ = 1, 1000 do
+        local port, free = process.free_port(), true
+        for _, offset in ipairs(offsets) do free = free and not given[port + offset] and can_bind(port + offset) end
+        if free then
+            for _, offset in ipairs(offsets) do given[port + offset] = true end
+            return port
+        end
+    end
+    error("no free ports")
+end
+
 return process
