@@ -143,9 +143,11 @@ static int apply_limits(struct ms_lua_rules *lua)
 
 /* ---- anew --------------------------------------------------------------------------------------------------------------------------- */
 
-static void *reap(void *sandbox)
+static void *reap(void *context)
 {
-    ms_sandbox_free(sandbox);
+    struct ms_lua_rules *lua = context;
+    ms_sandbox_free(lua->condemned);
+    atomic_store(&lua->reaped, true);
     return NULL;
 }
 
@@ -155,24 +157,29 @@ static void join_reaper(struct ms_lua_rules *lua)
     lua->reaping = false;
 }
 
-/* To free a state that is full takes longer than a host's thread may wait: a thread does it. Signals are the host's. */
-static void discard_sandbox(struct ms_lua_rules *lua)
+/* To free a state that is full takes longer than a host's thread may wait: a thread does it. Signals are the host's. MS_E_BUSY: the
+ * thread still has the one before, and nobody waits for it. */
+static int discard_sandbox(struct ms_lua_rules *lua)
 {
-    struct ms_sandbox *sandbox = lua->sandbox;
-    lua->sandbox = NULL;
-    if (!sandbox) return;
+    if (!lua->sandbox) return 0;
+    if (lua->reaping && !atomic_load(&lua->reaped)) return ms_fail(MS_E_BUSY, "its last state is still being freed");
     join_reaper(lua);
+    lua->condemned = lua->sandbox;
+    lua->sandbox = NULL;
+    atomic_store(&lua->reaped, false);
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    lua->reaping = pthread_create(&lua->reaper, NULL, reap, sandbox) == 0;
+    lua->reaping = pthread_create(&lua->reaper, NULL, reap, lua) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!lua->reaping) ms_sandbox_free(sandbox);
+    if (!lua->reaping) ms_sandbox_free(lua->condemned);
+    return 0;
 }
 
 int ms_lua_rebuild(struct ms_lua_rules *lua)
 {
-    discard_sandbox(lua);
+    int busy = discard_sandbox(lua);
+    if (busy) return busy;
     lua->rebuilt++;
     struct ms_sandbox_limits limits = load_limits; /* a host's thread may wait for this */
     limits.time_us = lua->rules.policy.call_us;

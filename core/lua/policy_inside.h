@@ -8,6 +8,8 @@
 #ifndef MS_LUA_POLICY_INSIDE_H
 #define MS_LUA_POLICY_INSIDE_H
 
+#include <stdatomic.h>
+
 #include "../base/error.h"
 #include "gate.h"
 #include "policy.h"
@@ -56,7 +58,9 @@ struct ms_lua_rules {
     struct ms_json_scope scope; /* JSON values of the call that runs */
     _Atomic uint64_t rebuilt;
     pthread_t reaper; /* frees the sandbox before */
+    struct ms_sandbox *condemned; /* what it frees */
     bool reaping;
+    atomic_bool reaped; /* it is done */
 
     struct ms_lua_source sources[MS_LUA_TEXTS_MAX];
     uint32_t source_count;
