@@ -158,11 +158,11 @@ static void join_reaper(struct ms_lua_rules *lua)
 }
 
 /* To free a state that is full takes longer than a host's thread may wait: a thread does it. Signals are the host's. MS_E_BUSY: the
- * thread still has the one before, and nobody waits for it. */
-static int discard_sandbox(struct ms_lua_rules *lua)
+ * thread still has the one before, and a host's thread does not wait for it. */
+static int discard_sandbox(struct ms_lua_rules *lua, bool host)
 {
     if (!lua->sandbox) return 0;
-    if (lua->reaping && !atomic_load(&lua->reaped)) return ms_fail(MS_E_BUSY, "its last state is still being freed");
+    if (host && lua->reaping && !atomic_load(&lua->reaped)) return ms_fail(MS_E_BUSY, "its last state is still being freed");
     join_reaper(lua);
     lua->condemned = lua->sandbox;
     lua->sandbox = NULL;
@@ -176,9 +176,9 @@ static int discard_sandbox(struct ms_lua_rules *lua)
     return 0;
 }
 
-int ms_lua_rebuild(struct ms_lua_rules *lua)
+int ms_lua_rebuild(struct ms_lua_rules *lua, bool host)
 {
-    int busy = discard_sandbox(lua);
+    int busy = discard_sandbox(lua, host);
     if (busy) return busy;
     lua->rebuilt++;
     struct ms_sandbox_limits limits = load_limits; /* a host's thread may wait for this */

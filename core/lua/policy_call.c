@@ -81,7 +81,7 @@ static struct ms_lua_function *find_function(struct ms_lua_rules *lua, const cha
 static bool sandbox_ready(struct ms_lua_rules *lua, struct ms_lua_function *function, bool host)
 {
     if (lua->sandbox && !ms_sandbox_spoiled(lua->sandbox)) return true;
-    int rc = ms_lua_rebuild(lua);
+    int rc = ms_lua_rebuild(lua, host);
     if (!rc) return !host;
     struct ms_sandbox_error error = {.code = rc};
     (void)snprintf(error.message, sizeof error.message, "the policy could not be started afresh: %s", ms_fail_message(rc));

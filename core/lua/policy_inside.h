@@ -107,7 +107,7 @@ void ms_lua_push_policy(lua_State *L, const struct ms_policy *policy, bool by_na
 /* ---- policy.c */
 
 /* A new sandbox from the same texts, instead of the present one. */
-int ms_lua_rebuild(struct ms_lua_rules *lua);
+int ms_lua_rebuild(struct ms_lua_rules *lua, bool host);
 
 /* ---- policy_call.c */
 
