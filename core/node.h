@@ -126,6 +126,7 @@ struct ms_node {
 
     /* the longest hold of the lock by a thread of ours or a walk, microseconds */
     uint64_t hold_began, hold_max;
+    uint64_t hold_cut_max; /* of those in which it lost its processor */
 
     struct ms_loop loop;
     struct ms_disk disk;

@@ -142,12 +142,14 @@ void ms_node_enter(struct ms_door *door)
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
     ms_node_lock(node);
     node->hold_began = ms_clock_now();
+    ms_core_watch();
 }
 
 static void note_hold(struct ms_node *node)
 {
     uint64_t held = ms_clock_now() - node->hold_began;
-    if (held > node->hold_max) node->hold_max = held;
+    uint64_t *max = ms_core_kept() ? &node->hold_max : &node->hold_cut_max;
+    if (held > *max) *max = held;
 }
 
 void ms_node_leave(struct ms_door *door)
@@ -155,6 +157,7 @@ void ms_node_leave(struct ms_door *door)
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
     note_hold(node);
     ms_node_unlock(node);
+    ms_pool_stock_up(); /* tables grow in the hands of those who come through the door */
 }
 
 void ms_node_leave_working(struct ms_door *door)

@@ -50,6 +50,7 @@ uint64_t ms_read64(struct ms_reader *r)
 uint64_t ms_read_varint(struct ms_reader *r)
 {
     uint64_t v = 0;
+    if (!r->bad && ms_reader_left(r) > 0 && *r->at < 0x80) return *r->at++; /* nearly always */
     for (unsigned shift = 0; shift < 70; shift += 7) {
         uint8_t byte = ms_read8(r);
         if (r->bad) return 0;

@@ -79,7 +79,7 @@ void *ms_stock_prepare(struct ms_stock *stock)
     uint8_t *piece = unkeep(stock);
     if (!piece) piece = map(stock->size, stock->alignment);
     if (!piece) return NULL;
-    (void)madvise(piece, stock->size, MADV_HUGEPAGE); /* a wish; small pages do as well */
+    (void)madvise(piece, stock->size, MADV_NOHUGEPAGE); /* these take long to find, and to clear in one go */
     if (madvise(piece, stock->size, MADV_POPULATE_WRITE) == 0) return piece;
     for (size_t at = 0; at < stock->size; at += PAGE) ((volatile uint8_t *)piece)[at] = 0;
     return piece;

@@ -34,8 +34,8 @@ struct ms_stock {
 void *ms_stock_take(struct ms_stock *stock, bool *zero);
 void ms_stock_give(struct ms_stock *stock, void *piece); /* NULL is allowed */
 
-/* Beforehand, off any lock: a piece that does not count as alive yet, and has its pages, huge ones if the system can; which takes some 0.2 ms
- * for 2 MiB. Else each page comes at its first touch, and whoever touches it waits. NULL: there is none. */
+/* Beforehand, off any lock: a piece that does not count as alive yet, and has its (small) pages, which takes some 0.2 ms for 2 MiB. Else each
+ * page comes at its first touch, and whoever touches it waits. NULL: there is none. */
 void *ms_stock_prepare(struct ms_stock *stock);
 void ms_stock_keep(struct ms_stock *stock, void *piece); /* gives it back unused. NULL is allowed */
 

@@ -62,7 +62,7 @@ static struct ms_dirty *dirty_new(const struct ms_entry *entry)
 
 static int put_new(struct ms_table_state *table, struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value)
 {
-    if (ms_shard_reserve(&table->content->pool, shard)) return MS_E_MEMORY;
+    if (ms_shard_reserve(table->content, shard)) return MS_E_MEMORY;
     struct ms_entry *entry = ms_entry_new(&table->content->pool, key, key_hash, value, 0);
     struct ms_dirty *dirty = entry ? dirty_new(NULL) : NULL;
     if (!dirty) {

@@ -67,7 +67,7 @@ static inline void ms_entry_write(struct ms_entry *entry, struct ms_bytes value)
 struct ms_entry *ms_entry_new(struct ms_pool *pool, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room);
 void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry); /* NULL is allowed */
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash); /* where it hangs, or NULL */
-int ms_shard_reserve(struct ms_pool *pool, struct ms_shard *shard);
+int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard);
 void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry);
 void ms_entry_replace(struct ms_pool *pool, struct ms_entry **at, struct ms_entry *entry); /* frees the old one */
 void ms_entry_unlink(struct ms_pool *pool, struct ms_shard *shard, struct ms_entry **at);  /* and frees it */

@@ -111,12 +111,21 @@ struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uin
     return NULL;
 }
 
+/* Shards are of about one size, and a snapshot fills one after the other: a shard begins as large as the one before it needs to be. */
+static uint32_t first_length(const struct ms_content *content, const struct ms_shard *shard)
+{
+    uint32_t length = BUCKETS_MIN;
+    while (shard > content->shards && length < shard[-1].entries) length *= 2;
+    return length;
+}
+
 /* Makes sure that one more entry can be linked in without memory. */
-int ms_shard_reserve(struct ms_pool *pool, struct ms_shard *shard)
+int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
 {
     uint32_t length = length_of(shard);
     if (shard->entries < length) return 0;
-    uint32_t wanted = length ? length * 2 : BUCKETS_MIN;
+    uint32_t wanted = length ? length * 2 : first_length(content, shard);
+    struct ms_pool *pool = &content->pool;
     struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(pool, wanted * sizeof *fresh);
     if (!fresh) return length ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
     for (uint32_t i = 0; i < length; i++)
@@ -216,7 +225,7 @@ int ms_table_prepare(struct ms_table_state *table, const struct ms_spot *spot, s
     prepared->pool = &table->content->pool;
     if (!value.data || (spot->at && ms_entry_holds(*spot->at, value.size))) return 0;
     if (!spot->at) { /* no place is lost when the shard grows: there is none */
-        int rc = ms_shard_reserve(prepared->pool, spot->shard);
+        int rc = ms_shard_reserve(table->content, spot->shard);
         if (rc) return rc;
     }
     prepared->entry = ms_entry_new(prepared->pool, key, spot->key_hash, value, 0);

@@ -116,15 +116,27 @@ static void retain(struct ms_tail *tail, struct ms_block *block)
     tail->retained_bytes += block->capacity;
 }
 
-/* A small group must not hold the memory of a large one for as long as it is retained. Nobody else knows the block yet. */
-static struct ms_block *shrunk(struct ms_block *block)
+/* A small group must not hold the memory of a large one for as long as it is retained: it moves, and the next one is built in the same block.
+ * Nobody else knows the block yet. */
+static struct ms_block *shrunk(struct ms_tail *tail, struct ms_block *block)
 {
-    if (block->capacity - block->size < 4096) return block;
-    struct ms_block *smaller = ms_realloc(block, sizeof *block + block->size);
-    if (!smaller) return block;
-    smaller->capacity = smaller->size;
-    ms_list_init(&smaller->node);
-    return smaller;
+    if (block->size > block->capacity / 2) return block;
+    struct ms_block *small = ms_block_new(block->size);
+    if (!small) return block;
+    small->first = block->first;
+    small->last = block->last;
+    small->size = block->size;
+    small->body_size = block->body_size;
+    small->count = block->count;
+    small->want_sync = block->want_sync;
+    memcpy(small->data, block->data, block->size);
+    if (block->capacity != usual_capacity(tail)) {
+        ms_block_unref(block);
+    } else { /* the newest one: it is in the cache */
+        ms_block_unref(tail->spare);
+        tail->spare = block;
+    }
+    return small;
 }
 
 struct ms_block *ms_tail_seal(struct ms_tail *tail)
@@ -137,7 +149,7 @@ struct ms_block *ms_tail_seal(struct ms_tail *tail)
     block->body_size = (uint32_t)body_size(tail);
     block->size = ms_group_size(block->body_size);
     tail->open = NULL;
-    block = shrunk(block);
+    block = shrunk(tail, block);
     retain(tail, block);
     return block;
 }

@@ -60,6 +60,70 @@ describe("a pool", function()
         C.ms_pool_close(pool)
     end)
 
+    it("has arrays of any size up to a chunk, on cache lines, zeroed, that nobody else writes to; what they leave serves blocks", function()
+        math.randomseed(19)
+        local live, pool, arrays, blocks = ms.live(), new_pool(), {}, {}
+        for step = 1, 3000 do
+            local dice = math.random()
+            if dice < 0.2 then
+                local size = 64 * math.random(1, math.random() < 0.02 and 3000 or 40)
+                local array = ffi.cast("uint8_t *", C.ms_pool_array(pool, size))
+                assert.equal(0, tonumber(ffi.cast("uintptr_t", array)) % 64)
+                for _, i in ipairs { 0, size / 2, size - 1 } do assert.equal(0, array[i]) end
+                ffi.fill(array, size, step % 251)
+                arrays[#arrays + 1] = { at = array, size = size, mark = step % 251 }
+            elseif dice < 0.35 and #arrays > 0 then
+                local array = table.remove(arrays, math.random(#arrays))
+                for _, i in ipairs { 0, array.size / 2, array.size - 1 } do assert.equal(array.mark, array.at[i]) end
+                C.ms_pool_array_free(pool, array.at, array.size)
+            else
+                local block = alloc(pool, math.random(8, 300))
+                ffi.fill(block.at, block.size, 0xee)
+                blocks[#blocks + 1] = block
+            end
+        end
+        for _, array in ipairs(arrays) do
+            assert.equal(array.mark, array.at[array.size - 1])
+            C.ms_pool_array_free(pool, array.at, array.size)
+        end
+        for _, block in ipairs(blocks) do
+            assert.equal(0xee, block.at[block.size - 1])
+            C.ms_pool_free(pool, block.at, block.units)
+        end
+        C.ms_pool_close(pool)
+        assert.equal(live, ms.live())
+    end)
+
+    it("takes a chunk for an array that the ones it has had so far would not hold, and refuses one that none holds", function()
+        local live, pool = ms.live(), new_pool()
+        local array = C.ms_pool_array(pool, 1024 * 1024)
+        assert.is_true(array ~= nil)
+        C.ms_pool_array_free(pool, array, 1024 * 1024)
+        if not ms.library:find "asan" then assert.is_true(C.ms_pool_array(pool, 4 * 1024 * 1024) == nil) end
+        C.ms_pool_close(pool)
+        assert.equal(live, ms.live())
+    end)
+
+    it("uses what was stocked up, and keeps the addresses of what was given back for the next pool", function()
+        if ms.library:find "asan" then return end
+        local live = ms.live()
+        local function fill(pool)
+            local blocks, chunks = {}, {}
+            for i = 1, 40000 do -- some 8 MB: the large chunks are reached
+                blocks[i] = alloc(pool, 200)
+                chunks[tostring(pool.chunks)] = true
+                C.ms_pool_stock_up()
+            end
+            for _, block in ipairs(blocks) do C.ms_pool_free(pool, block.at, block.units) end
+            C.ms_pool_close(pool)
+            return chunks
+        end
+        local first, again = fill(new_pool()), 0
+        for address in pairs(fill(new_pool())) do if first[address] then again = again + 1 end end
+        assert.is_true(again >= 8)
+        assert.equal(live, ms.live())
+    end)
+
     it("fails where it is told to, for the block or for its chunk, and goes on afterwards", function()
         local live, pool, failed = ms.live(), new_pool(), 0
         for n = 1, 4 do

@@ -119,6 +119,70 @@ describe("a table", function()
     end)
 end)
 
+-- ---- spots ---------------------------------------------------------------------------------------------------------------
+
+describe("a spot", function()
+    local function find(table, key)
+        local bytes = ms.bytes(key)
+        return C.ms_table_find(table, bytes, C.ms_key_hash(bytes))
+    end
+    local function holds(table, key, value)
+        local spot, bytes = find(table, key), ms.bytes(value)
+        return C.ms_spot_holds(spot, bytes, value and C.ms_entry_hash(spot.key_hash, bytes) or 0)
+    end
+
+    it("says whether there is a value, and whether it is this one", function()
+        local table = new_table()
+        assert.is_false(C.ms_spot_live(find(table, "k")))
+        assert.is_true(holds(table, "k", nil))
+        assert.is_false(holds(table, "k", "v"))
+        ms.check(fold(table, "k", "v"))
+        assert.is_true(C.ms_spot_live(find(table, "k")))
+        assert.is_true(holds(table, "k", "v"))
+        assert.is_false(holds(table, "k", "w"))
+        assert.is_false(holds(table, "k", nil))
+        ms.check(fold(table, "k", nil))
+        assert.is_false(C.ms_spot_live(find(table, "k")))
+    end)
+
+    it("is one for current values: of dirty entries and tombstones too", function()
+        local table = new_table()
+        local function put(key, value) ms.check(C.ms_buffer_put(table, find(table, key), ms.bytes(key), ms.bytes(value))) end
+        ms.check(fold(table, "k", "logged"))
+        put("k", "newer")
+        assert.is_true(holds(table, "k", "newer"))
+        assert.is_false(holds(table, "k", "logged"))
+        put("k", nil)
+        assert.is_false(C.ms_spot_live(find(table, "k")))
+        assert.is_true(holds(table, "k", nil))
+        assert.is_false(holds(table, "k", "logged"))
+    end)
+
+    it("does not take a value for equal because its hash is", function()
+        local table = new_table()
+        ms.check(fold(table, "k", "v"))
+        local spot = find(table, "k")
+        assert.is_false(C.ms_spot_holds(spot, ms.bytes "w", C.ms_entry_hash(spot.key_hash, ms.bytes "v")))
+    end)
+
+    it("serves prepare and apply, whether the entry is there, changes its size, or is new", function()
+        local table, model = new_table(), {}
+        for step = 1, 3000 do
+            local key, value = "key" .. step % 700, step % 11 > 0 and ("x"):rep(step % 5) .. step or nil
+            local bytes, spot, prepared = ms.bytes(key), find(table, key), ffi.new "struct ms_prepared[1]"
+            ms.check(C.ms_table_prepare(table, spot, bytes, ms.bytes(value), prepared))
+            if step % 7 == 0 then
+                C.ms_prepared_abandon(prepared)
+            else
+                C.ms_table_apply(table, spot, bytes, ms.bytes(value), value and C.ms_entry_hash(spot.key_hash, ms.bytes(value)) or 0, prepared)
+                model[key] = value
+            end
+            if step % 100 == 0 then ms.check(C.ms_table_verify(table)) end
+        end
+        assert.same(model, entries(table))
+    end)
+end)
+
 -- ---- the double buffer -------------------------------------------------------------------------------------------------
 
 local function buffer_put(table, key, value)
