@@ -240,6 +240,16 @@ static void forget_decisions(struct ms_engine_write *states, size_t count)
     for (size_t i = 0; i < count; i++) states[i].decision = MS_VIEW_UNKNOWN;
 }
 
+/* One decision for all writes of an entry: a filter that fails in between must not split them. */
+static int decide_once(struct ms_rules *rules, const struct ms_engine_write *states, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (states[k].ask && states[k].key_hash == states[i].key_hash && states[k].table == states[i].table &&
+            ms_bytes_equal(states[k].key, states[i].key))
+            return states[k].decision;
+    return ms_rules_decide(rules, states[i].table->name, states[i].key);
+}
+
 /* As before_again, for the writes of a batch that asked. */
 static int batch_before_again(struct ms_node *node, int rc, struct ms_engine_write *states, size_t count, uint64_t *deadline)
 {
@@ -249,7 +259,7 @@ static int batch_before_again(struct ms_node *node, int rc, struct ms_engine_wri
     }
     struct ms_rules *rules = ask_begin(node);
     for (size_t i = 0; i < count; i++)
-        if (states[i].ask) states[i].decision = ms_rules_decide(rules, states[i].table->name, states[i].key);
+        if (states[i].ask) states[i].decision = decide_once(rules, states, i);
     if (!ask_end(node, rules)) forget_decisions(states, count);
     return node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : MS_E_AGAIN;
 }

@@ -106,7 +106,7 @@ void ms_lua_push_policy(lua_State *L, const struct ms_policy *policy, bool by_na
 
 /* ---- policy.c */
 
-/* A new sandbox from the same texts, instead of the present one. */
+/* A new sandbox from the same texts, instead of the present one. host: on a thread of the host, which may not wait long. */
 int ms_lua_rebuild(struct ms_lua_rules *lua, bool host);
 
 /* ---- policy_call.c */

@@ -87,6 +87,23 @@ describe("a node's policy", function()
         assert.equal(before, ms.live())
     end)
 
+    it("is asked once for an entry that a batch writes twice, so that no answer can split it", function()
+        local text = "local n = 0\nreturn { filter = function() n = n + 1 return n % 2 == 1 end }"
+        with_node(text, function(node)
+            lead(node)
+            local topic = open_table(node, "topic")
+            local writes = ffi.new("struct ms_write[3]")
+            for i, write in ipairs { { "a", "1" }, { "b", "x" }, { "a", "2" } } do
+                writes[i - 1].table, writes[i - 1].key, writes[i - 1].value = topic, ms.bytes(write[1]), ms.bytes(write[2])
+            end
+            ms.check(C.ms_put_batch(node, writes, 3, 0, nil))
+            local value, size = ffi.new("char[8]"), ffi.new("size_t[1]")
+            ms.check(C.ms_get(topic, ms.bytes("a"), value, 8, size))
+            assert.equal("2", ffi.string(value, size[0]))
+            assert.equal(C.MS_E_NOT_FOUND, C.ms_get(topic, ms.bytes("b"), value, 8, size))
+        end)
+    end)
+
     it("can be reloaded a thousand times: memory, threads and plans stay as they are", function()
         local text = [[
             local policy = { name = "p%d", tables = { offset = { buffer = { interval = "1s" } } } }
