@@ -141,12 +141,15 @@ static int make_table(struct ms_node *node, const struct ms_extra *extra, const 
 static void run(struct ms_node *node, void *context)
 {
     struct conflict *conflict = context;
-    const struct ms_extra *extra = &conflict->extra;
+    struct ms_extra *extra = &conflict->extra;
     struct ms_extra_answer answer = {.by = "leader"};
     struct ms_conflict_policy policy = {NULL, NULL};
     struct ms_table *table = NULL;
     struct ms_buf bytes;
     ms_buf_init(&bytes);
+    ms_node_lock(node);
+    if (ms_engine_was_decided(&node->engine, extra)) extra->resent = true;
+    ms_node_unlock(node);
     answer.err = ms_conflict_policy_take(node, &policy);
     if (!answer.err) answer.err = find_table(node, extra, &table);
     if (!answer.err && !table) answer.err = make_table(node, extra, &policy, &table, &answer);

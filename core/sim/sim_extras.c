@@ -211,6 +211,7 @@ static void decide(struct ms_sim_node *node, struct conflict *conflict, uint32_t
     if (theirs.failed) {
         answered->err = MS_E_MEMORY;
     } else {
+        if (ms_engine_was_decided(&node->engine, &conflict->extra)) conflict->extra.resent = true;
         ms_extra_decide(&conflict->extra, current, node->engine.rules, &node->engine.policy, &resolution);
         struct ms_bytes chosen = ms_extra_chosen(&conflict->extra, current, &resolution);
         answered->outcome = resolution.outcome;

@@ -141,11 +141,13 @@ static void answered(struct ms_engine *e, uint32_t i, const struct ms_extra_answ
         retry_at(e, RETRY_US);
         return;
     }
-    if (item_extra(x, i, &extra)) { /* it was sound when it was sent */
+    int rc = item_extra(x, i, &extra);
+    if (rc == MS_E_MEMORY) {
         item->state = ITEM_UNSENT;
         retry_at(e, RETRY_US);
         return;
     }
+    if (rc) extra = (struct ms_extra){.seq = x->first + i}; /* nobody can read it: the line says that much */
     ms_extra_line(&item->line, e->io->ops->real_time(e->io), &extra, answer);
     if (item->line.failed) {
         ms_buf_close(&item->line);
@@ -242,14 +244,10 @@ static uint64_t print_of(const struct ms_extra *extra)
     return hash ? hash : 1;
 }
 
-static uint64_t *prints_near(struct ms_engine *e, uint64_t print)
+bool ms_engine_was_decided(const struct ms_engine *e, const struct ms_extra *extra)
 {
-    return e->decided.prints[print % (MS_EXTRAS_DECIDED / 8)];
-}
-
-static bool was_decided(struct ms_engine *e, const struct ms_extra *extra)
-{
-    uint64_t print = print_of(extra), *near = prints_near(e, print);
+    uint64_t print = print_of(extra);
+    const uint64_t *near = e->decided.prints[print % (MS_EXTRAS_DECIDED / 8)];
     for (int i = 0; i < 8; i++)
         if (near[i] == print) return true;
     return false;
@@ -257,9 +255,9 @@ static bool was_decided(struct ms_engine *e, const struct ms_extra *extra)
 
 static void remember(struct ms_engine *e, const struct ms_extra *extra)
 {
-    uint64_t print = print_of(extra), *near = prints_near(e, print);
+    uint64_t print = print_of(extra), *near = e->decided.prints[print % (MS_EXTRAS_DECIDED / 8)];
     int i = 0;
-    if (was_decided(e, extra)) return;
+    if (ms_engine_was_decided(e, extra)) return;
     while (i < 8 && near[i]) i++;
     if (i == 8) {
         i = (int)(e->decided.next++ % 8);
@@ -271,8 +269,7 @@ static void remember(struct ms_engine *e, const struct ms_extra *extra)
 /* Asks our own policy: this node leads. */
 static void ask_ourselves(struct ms_engine *e, struct ms_extra *extra)
 {
-    if (was_decided(e, extra)) extra->resent = true;
-    else if (e->extras.boot == e->boot_id && !e->decided.forgot) extra->resent = false;
+    if (e->extras.boot == e->boot_id && !e->decided.forgot) extra->resent = false;
     extra->older = extra->reason == MS_CONFLICT_BUFFERED && still_ours(e, extra->epoch, extra->lsn);
     e->counters.extras_sent++;
     e->counters.extras_resent += extra->resent;
@@ -407,8 +404,7 @@ void ms_extras_asked(struct ms_engine *e, struct ms_peer *peer, const struct ms_
         ms_engine_link_down(e, link, MS_E_LIMIT, "more extras at a time than are allowed");
         return;
     }
-    if (was_decided(e, &extra)) extra.resent = true;
-    else if (message->boot_id == e->boot_id && !e->decided.forgot) extra.resent = false;
+    if (message->boot_id == e->boot_id && !e->decided.forgot) extra.resent = false;
     peer->extras++;
     peer->extras_bytes += size;
     e->io->ops->conflict(e->io, peer->link, &extra);

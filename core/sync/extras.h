@@ -101,7 +101,11 @@ bool ms_extra_temporary(int err);
 /* extras_read is done. Copies. */
 void ms_engine_extras(struct ms_engine *engine, const struct ms_extras_batch *batch, int err);
 
-/* conflict is done. */
+/* To be asked right before an extra is decided: this leader has decided it already (it was sent twice, and the first one waited in
+ * the driver's queue when the second came): then resent has to be set. */
+bool ms_engine_was_decided(const struct ms_engine *engine, const struct ms_extra *extra);
+
+/* conflict is done. Before the next extra is decided. */
 void ms_engine_resolved(struct ms_engine *engine, uint64_t link, const struct ms_extra *extra, const struct ms_extra_answer *answer);
 
 /* report is done; pending: in all files now; path: of the report. */

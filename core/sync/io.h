@@ -49,7 +49,8 @@ struct ms_io_ops {
                                                                    extras holds (ms_extras_keep) -> ms_engine_archived */
     void (*extras_read)(struct ms_io *io, uint64_t boot);        /* ms_extras_read -> ms_engine_extras */
     void (*report)(struct ms_io *io, uint64_t id, uint64_t done, struct ms_bytes text); /* ms_extras_report -> ms_engine_reported */
-    void (*conflict)(struct ms_io *io, uint64_t link, const struct ms_extra *extra); /* copied. Begin the key, ms_extra_decide, commit
+    void (*conflict)(struct ms_io *io, uint64_t link, const struct ms_extra *extra); /* copied. Begin the key, ms_engine_was_decided,
+                                                                   ms_extra_decide, commit
                                                                    what is chosen (a buffered table: and flush it), give it to the host, end
                                                                    -> ms_engine_resolved. link 0: an extra of this node itself */
 

@@ -52,9 +52,15 @@ static int write_lost(void *context, struct ms_bytes key, struct ms_bytes curren
     memcpy(extra.table, lost->table->name, sizeof extra.table);
     ms_buf_clear(&lost->extra);
     ms_extra_encode(&extra, &lost->extra);
+    if (lost->extra.failed) { /* no half ones */
+        ms_buf_close(&lost->extra);
+        ms_buf_init(&lost->extra);
+        lost->text.failed = true;
+        return 0;
+    }
     ms_buf_add32(&lost->extras, (uint32_t)lost->extra.size);
     ms_buf_add(&lost->extras, lost->extra.data, lost->extra.size);
-    if (lost->extra.failed || lost->extras.failed) lost->text.failed = true;
+    if (lost->extras.failed) lost->text.failed = true;
     return 0;
 }
 
@@ -265,9 +271,10 @@ bool ms_engine_promotable(const struct ms_engine *e, const char **why_not)
     return why == NULL;
 }
 
-int ms_engine_promote(struct ms_engine *e, int flags)
+int ms_engine_promote(struct ms_engine *e, uint64_t least_reign, int flags)
 {
     const char *why;
+    if (least_reign > INT64_MAX) return ms_fail(MS_E_INVALID, "reigns are below 2^63");
     if (e->role == MS_ROLE_LEADER || e->role == MS_ROLE_OPENING) return 0;
     int rc = may_open(e);
     if (rc) return rc;
@@ -275,10 +282,9 @@ int ms_engine_promote(struct ms_engine *e, int flags)
         return ms_fail(MS_E_NOT_PROMOTABLE, "%s", why);
     if (e->role == MS_ROLE_ASKING) drop_asked(e);
     ms_follow_stop(e);
-    bool followed = e->role == MS_ROLE_FOLLOWER;
     uint64_t reign = ms_lineage_last(&e->store->lineage).reign;
     if (e->highest.reign > reign) reign = e->highest.reign;
-    open_epoch(e, reign + 1, 0, followed && e->has_host, "promoted, a new reign is being synced");
+    open_epoch(e, reign + 1 > least_reign ? reign + 1 : least_reign, 0, e->has_host, "promoted, a new reign is being synced");
     return 0;
 }
 
