@@ -12,7 +12,8 @@ local process = require "spec.support.process"
 local Rpc = require "spec.support.rocketmq_rpc"
 local Socket = require "spec.support.socket"
 
-local broker = { jar = "build/release/rocketmq/metasync-rocketmq.jar", brokers = "build/brokers", ctl = "build/release/metasyncctl" }
+local BUILD = os.getenv("MS_BUILD") or "build/release"
+local broker = { jar = BUILD .. "/rocketmq/metasync-rocketmq.jar", brokers = "build/brokers", ctl = BUILD .. "/metasyncctl" }
 
 broker.PORT_OFFSET = 5 -- a node's port is its broker's port and this
 

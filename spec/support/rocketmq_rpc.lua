@@ -227,12 +227,15 @@ function Rpc:ack(header, group, topic)
     end
 end
 
+-- On a connection of its own: the broker closes those of clients whose heartbeats stop.
 function Rpc:heartbeat(group, topic, unit)
     local subscription = { topic = topic, subString = "*", tagsSet = json.array {}, codeSet = json.array {}, subVersion = 1,
         expressionType = "TAG", classFilterMode = false }
-    return self:call(34, nil, json.encode { clientID = "127.0.0.1@spec", producerDataSet = json.array {}, consumerDataSet = json.array { {
+    local other = assert(Rpc.connect(self.port))
+    other:call(34, nil, json.encode { clientID = "127.0.0.1@spec", producerDataSet = json.array {}, consumerDataSet = json.array { {
         consumeFromWhere = "CONSUME_FROM_FIRST_OFFSET", consumeType = "CONSUME_PASSIVELY", groupName = group, messageModel = "CLUSTERING",
         unitMode = unit or false, subscriptionDataSet = json.array { subscription } } } })
+    other:close()
 end
 
 function Rpc:send_back(group, topic, offset)
@@ -274,7 +277,7 @@ function Rpc:all_topics()
 end
 
 function Rpc:topics()
-    return self:read(21).topicConfigTable
+    return self:all_topics().topicConfigTable
 end
 
 function Rpc:all_groups()
@@ -282,7 +285,7 @@ function Rpc:all_groups()
 end
 
 function Rpc:groups()
-    return self:read(201).subscriptionGroupTable
+    return self:all_groups().subscriptionGroupTable
 end
 
 function Rpc:all_offsets()

@@ -86,6 +86,12 @@ final class ForbiddenTable extends BrokerTable {
             }
             return old;
         }
+
+        @Override
+        protected ConcurrentMap<String, Integer> stored(String group, ConcurrentMap<String, Integer> computed) {
+            ConcurrentMap<String, Integer> now = own().get(group);
+            return now != null ? now : computed;
+        }
     }
 
     @Override

@@ -45,6 +45,13 @@ final class NestedMap extends ObservedMap<String, ConcurrentMap<Integer, Long>> 
         return cast(maps[0]);
     }
 
+    /** The broker goes on writing into what it gets here; that has to be seen. */
+    @Override
+    protected ConcurrentMap<Integer, Long> stored(String key, ConcurrentMap<Integer, Long> computed) {
+        ConcurrentMap<Integer, Long> now = own().get(key);
+        return now != null ? now : computed;
+    }
+
     private void tell(String key, ConcurrentMap<Integer, Long> inner) {
         if (inner != null) {
             inner.keySet().forEach(leaf -> changed.accept(key, leaf));

@@ -59,7 +59,12 @@ abstract class ObservedMap<K, V> extends AbstractMap<K, V> implements Concurrent
         });
         @SuppressWarnings("unchecked")
         V value = (V) result[0];
-        return value;
+        return value == null ? null : stored(key, value);
+    }
+
+    /** What the caller of a compute gets: a map that puts something else in the place of the computed value hands that out. */
+    protected V stored(K key, V computed) {
+        return computed;
     }
 
     // ---- writing ------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+require("spec.rocketmq.paths").all("5.3.3")

@@ -1,0 +1,1 @@
+require("spec.rocketmq.paths").all("5.5.0")
