@@ -66,7 +66,8 @@ describe("docs/status.md", function()
                 for name in (first:find("verdicts", 1, true) and first .. second or first):gmatch("`([%w_]+)`") do
                     written[name] = true
                 end
-                if first:find "`epoch`" or first:find "`functions`" or first:find "`review`" or first:find "`previous`" then
+                if first:find "`epoch`" or first:find "`conflicts`" or first:find "`functions`" or first:find "`review`" or
+                    first:find "`previous`" then
                     for name in second:gmatch("`([%w_]+)`") do written[name] = true end
                 end
             end
