@@ -93,10 +93,10 @@ static void bootstraps(void)
     fill(a, "z", 500, &lsn);
     catches_up(b, a);
     CHECK(lab_status_has(b, "\"bootstraps\":1,"), "it did not take a snapshot");
-    uint64_t before = lab_position(b).applied;
+    uint64_t before = lab_position(b).applied; /* a mark may still follow */
     ms_close(b);
     b = lab_node(&lab, "b", &policy, NULL);
-    CHECK(lab_position(b).applied == before, "recovered to %llu, was at %llu", (unsigned long long)lab_position(b).applied,
+    CHECK(lab_position(b).applied >= before, "recovered to %llu, was at %llu", (unsigned long long)lab_position(b).applied,
           (unsigned long long)before);
     fill(a, "w", 100, &lsn);
     lab_follow(b, a);
