@@ -287,6 +287,10 @@ MS_API int ms_open(const struct ms_config *config, struct ms_node **node);
  * MS_E_CLOSED first; no other call may start. Not from a callback. NULL is allowed. */
 MS_API void ms_close(struct ms_node *node);
 
+/* From now on calls that would begin or wait fail with MS_E_CLOSED, and those that wait do so at once; what was begun can be ended. For a host
+ * that has to know that none of its threads is inside before it may call ms_close. Does not wait. Any thread, callbacks too. */
+MS_API void ms_end_calls(struct ms_node *node);
+
 /* The port that the listener has, 0 without one. */
 MS_API int ms_port(const struct ms_node *node);
 
@@ -299,12 +303,20 @@ MS_API int ms_lead(struct ms_node *node, const char *const *peers, size_t count,
  * told to follow steps down first: what its buffers held goes to the archive. Errors: ADDRESS, INVALID, DAMAGED never. */
 MS_API int ms_follow(struct ms_node *node, const char *address);
 
-enum { MS_PROMOTE_FORCE = 1 }; /* flags: also a node that is marked not promotable */
+enum ms_promote_flags {
+    MS_PROMOTE_FORCE = 1,   /* also a node that is marked not promotable */
+    MS_PROMOTE_COMPARE = 2, /* an idle node's host is not given the log's tables first: it compares its own copy afterwards, see below */
+};
 
 /* Become leader of a new reign (reign + 1, run 0), from follower or idle. Returns when the host has applied everything
  * that is in the log and the new epoch is synced. Errors: NOT_PROMOTABLE (an unfinished or failed bootstrap, damage),
  * LOG_FAILED, NO_SPACE, TIMEOUT, CALLBACK. */
 MS_API int ms_promote(struct ms_node *node, int flags, int timeout_ms);
+
+/* The same for a host whose own election counts terms: the new reign is at least `least_reign` (and still higher than every one that this
+ * node knows): who was promoted by a later term wins over who was by an earlier one, also if it has never heard of that one. A node that
+ * leads already goes on in its reign. least_reign: below 2^63, else INVALID. Other errors: as ms_promote. */
+MS_API int ms_promote_to(struct ms_node *node, uint64_t least_reign, int flags, int timeout_ms);
 
 /* A follower that refuses its leader's history (status: leader_has_less_history) takes it after this call: its own
  * records are archived, its tables replaced. Returns at once. Errors: INVALID if it is not refusing. */

@@ -212,13 +212,18 @@ static void hang_up(struct ms_node *node)
     while (!node->hung_up && ms_node_watch(node, deadline)) continue;
 }
 
-void ms_close(struct ms_node *node)
+void ms_end_calls(struct ms_node *node)
 {
-    if (!node || ms_node_may_wait(node, "ms_close")) return;
     ms_node_lock(node);
     node->closing = true;
     ms_node_end_waits(node);
     ms_node_unlock(node);
+}
+
+void ms_close(struct ms_node *node)
+{
+    if (!node || ms_node_may_wait(node, "ms_close")) return;
+    ms_end_calls(node);
     ms_control_stop(node->control); /* its handlers wait for calls that have been ended */
     node->control = NULL;
     ms_node_policy_stop(node);

@@ -448,6 +448,15 @@ static void handle(struct ms_node *node, struct host_item *item)
     free_item(item);
 }
 
+/* The log decides what the host has only on a follower, and on one that is being promoted. The host of a node that is about to lead is
+ * compared with the log (node_compare.c), and that of an idle one may go on without it. */
+static bool takes_tables(const struct ms_node *node)
+{
+    const struct ms_engine *engine = &node->engine;
+    if (!node->host.host.apply) return false;
+    return engine->role == MS_ROLE_FOLLOWER || (engine->role == MS_ROLE_OPENING && engine->opening_host);
+}
+
 static void *host_main(void *context)
 {
     struct ms_node *node = context;
@@ -455,7 +464,7 @@ static void *host_main(void *context)
     calling = node;
     ms_node_lock(node);
     for (;;) {
-        bool due = host->full_wanted && host->host.apply && node->engine.role != MS_ROLE_LEADER && !host->stop;
+        bool due = host->full_wanted && takes_tables(node) && !host->stop;
         if (!ms_list_empty(&host->items)) {
             handle(node, ms_list_entry(host->items.next, struct host_item, node));
         } else if (host->stop) {

@@ -34,16 +34,21 @@ int ms_lead(struct ms_node *node, const char *const *peers, size_t count, int ti
     return rc;
 }
 
-int ms_promote(struct ms_node *node, int flags, int timeout_ms)
+int ms_promote_to(struct ms_node *node, uint64_t least_reign, int flags, int timeout_ms)
 {
     int rc = ms_node_may_wait(node, "ms_promote");
     if (rc) return rc;
     ms_node_lock(node);
-    rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_promote(&node->engine, flags);
+    rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_promote(&node->engine, least_reign, flags);
     node->pump = true;
     if (!rc) rc = wait_to_lead(node, timeout_ms);
     ms_node_unlock(node);
     return rc;
+}
+
+int ms_promote(struct ms_node *node, int flags, int timeout_ms)
+{
+    return ms_promote_to(node, 0, flags, timeout_ms);
 }
 
 int ms_follow(struct ms_node *node, const char *address)

@@ -128,6 +128,7 @@ int ms_sim_wipe(struct ms_sim *sim, uint32_t node);       /* an empty disk */
 int ms_sim_lead(struct ms_sim *sim, uint32_t node, bool ask); /* ask: all other nodes, else nobody */
 int ms_sim_follow(struct ms_sim *sim, uint32_t node, uint32_t leader);
 int ms_sim_promote(struct ms_sim *sim, uint32_t node);
+int ms_sim_promote_to(struct ms_sim *sim, uint32_t node, uint64_t least_reign); /* as ms_promote_to */
 int ms_sim_adopt(struct ms_sim *sim, uint32_t node);
 
 /* The number of the table with this name, made known if it is new (options.named; the leader logs it with its first write): its place

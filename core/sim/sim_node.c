@@ -168,12 +168,6 @@ static void io_changed(struct ms_io *io)
     ms_sim_node_of(io)->changed = true;
 }
 
-static void io_role(struct ms_io *io, int role, const char *reason)
-{
-    struct ms_sim_node *node = ms_sim_node_of(io);
-    ms_sim_note(node->sim, node->index, "is %s: %s", ms_role_name(role), reason);
-}
-
 /* The host confirms a while after it was given something; one confirmation for all that came in meanwhile. */
 static void on_host(struct ms_sim *sim, struct ms_sim_event *event)
 {
@@ -197,6 +191,13 @@ static void give_host(struct ms_sim_node *node, uint64_t lsn)
 static void io_applied(struct ms_io *io, struct ms_block *block)
 {
     give_host(ms_sim_node_of(io), block->last);
+}
+
+static void io_role(struct ms_io *io, int role, const char *reason)
+{
+    struct ms_sim_node *node = ms_sim_node_of(io);
+    ms_sim_note(node->sim, node->index, "is %s: %s", ms_role_name(role), reason);
+    if (role == MS_ROLE_OPENING) give_host(node, node->store.applied); /* it may have been given nothing since the start */
 }
 
 static void io_replaced(struct ms_io *io, struct ms_store *old)

@@ -103,13 +103,18 @@ int ms_sim_follow(struct ms_sim *sim, uint32_t index, uint32_t leader)
     return done(node, ms_engine_follow(&node->engine, sim->nodes[leader]->address));
 }
 
-int ms_sim_promote(struct ms_sim *sim, uint32_t index)
+int ms_sim_promote_to(struct ms_sim *sim, uint32_t index, uint64_t least_reign)
 {
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
-    int rc = done(node, ms_engine_promote(&node->engine, 0));
+    int rc = done(node, ms_engine_promote(&node->engine, least_reign, 0));
     if (!rc) sim->counts.promotions++;
     return rc;
+}
+
+int ms_sim_promote(struct ms_sim *sim, uint32_t index)
+{
+    return ms_sim_promote_to(sim, index, 0);
 }
 
 int ms_sim_set_rules(struct ms_sim *sim, uint32_t index, struct ms_rules *rules)

@@ -80,7 +80,7 @@ struct ms_engine {
     char reason[128];        /* why the role is what it is */
     struct ms_epoch opening; /* the epoch whose record is being synced */
     uint64_t opening_lsn;    /* 0 = its record is not appended yet */
-    bool opening_host;       /* promoted while following: the host has to apply everything first */
+    bool opening_host;       /* promoted: the host has to apply everything first */
     uint64_t led;            /* id of the last epoch that this node opened itself */
     struct ms_epoch highest; /* the highest epoch that any peer has shown */
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
@@ -170,7 +170,7 @@ void ms_engine_close(struct ms_engine *engine); /* frees; no effects. legal afte
 
 int ms_engine_lead(struct ms_engine *engine, const char *const *peers, size_t count);
 int ms_engine_follow(struct ms_engine *engine, const char *address);
-int ms_engine_promote(struct ms_engine *engine, int flags);
+int ms_engine_promote(struct ms_engine *engine, uint64_t least_reign, int flags);
 int ms_engine_adopt(struct ms_engine *engine);
 
 /* ---- writing (commit.c). Refusals change nothing. MS_E_AGAIN: wait for io->changed, then try again ------------------- */

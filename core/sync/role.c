@@ -282,9 +282,11 @@ int ms_engine_promote(struct ms_engine *e, uint64_t least_reign, int flags)
         return ms_fail(MS_E_NOT_PROMOTABLE, "%s", why);
     if (e->role == MS_ROLE_ASKING) drop_asked(e);
     ms_follow_stop(e);
+    bool followed = e->role == MS_ROLE_FOLLOWER;
     uint64_t reign = ms_lineage_last(&e->store->lineage).reign;
     if (e->highest.reign > reign) reign = e->highest.reign;
-    open_epoch(e, reign + 1 > least_reign ? reign + 1 : least_reign, 0, e->has_host, "promoted, a new reign is being synced");
+    bool wait_for_host = e->has_host && (followed || !(flags & MS_PROMOTE_COMPARE));
+    open_epoch(e, reign + 1 > least_reign ? reign + 1 : least_reign, 0, wait_for_host, "promoted, a new reign is being synced");
     return 0;
 }
 

@@ -228,6 +228,28 @@ static void waiting_for_the_host(void)
     lab_close(&lab);
 }
 
+/* A host's way to know that nobody is inside before it closes: those that wait are told, later ones are refused, what was begun is ended. */
+static void calls_are_ended_first(void)
+{
+    struct call call = {0};
+    lab_open(&lab);
+    struct ms_node *node = lab_leader(&lab, "a", NULL, NULL);
+    struct ms_table *table = lab_table(node, "numbers", MS_TYPE_INT64);
+    struct ms_txn *txn;
+    OK(ms_begin(table, ms_str("held"), 0, &txn));
+    call = (struct call){.node = node, .table = table};
+    pthread_t thread = lab_thread(wait_for_key, &call);
+    EVENTUALLY(lab_status_has(node, "\"transactions\":2,"), 10);
+    ms_end_calls(node);
+    pthread_join(thread, NULL);
+    CHECK(call.rc == MS_E_CLOSED, "%d", call.rc);
+    ms_end(txn);
+    FAILS(lab_put(table, "other", 1, MS_NOWAIT, NULL), MS_E_CLOSED);
+    ms_end_calls(node);
+    ms_close(node);
+    lab_close(&lab);
+}
+
 /* ---- threads at work --------------------------------------------------------------------------------------------------------------- */
 
 static void *work(void *context)
@@ -318,6 +340,7 @@ static const struct spec_case cases[] = {
     SPEC_CASE(waiting_behind_a_holder, "who waits behind a holder is told at once; the close itself waits until the holder has ended"),
     SPEC_CASE(waiting_for_a_role, "a close ends a call that waits to lead with MS_E_CLOSED"),
     SPEC_CASE(waiting_for_a_level, "a close ends calls that wait for a follower with MS_E_CLOSED"),
+    SPEC_CASE(calls_are_ended_first, "a host can have all calls ended before it closes, and none is under way then"),
     SPEC_CASE(waiting_for_the_host, "a close ends a promotion whose host never applies"),
     SPEC_CASE(at_work, "a leader that is told to follow ends all writers, and closes cleanly"),
     SPEC_CASE(memory_level_is_flushed, "a close leaves on disk what was only in memory, buffers included"),

@@ -332,6 +332,56 @@ static void promotion_waits_for_the_host(void)
     lab_close(&lab);
 }
 
+static void check_own(struct copy *copy, int64_t k01, int64_t k02, bool has_k02)
+{
+    CHECK(copy->value[1] == k01, "k01 is %lld", (long long)copy->value[1]);
+    CHECK(copy->present[2] == has_k02 && (!has_k02 || copy->value[2] == k02), "k02 is %lld, %d", (long long)copy->value[2], copy->present[2]);
+}
+
+/* A host that starts as leader is compared with the log; until its node follows, or is promoted, its own copy is nobody else's affair. */
+static void an_idle_host_is_left_alone(void)
+{
+    struct copy copy;
+    init_copy(&copy);
+    struct ms_host host = host_of(&copy);
+    lab_open(&lab);
+    struct ms_node *node = lab_leader(&lab, "a", NULL, NULL);
+    OK(lab_put(lab_table(node, "numbers", MS_TYPE_INT64), "k01", 1, 0, NULL));
+    ms_close(node);
+    copy.present[2] = true;
+    copy.value[2] = 2;
+    node = lab_node(&lab, "a", NULL, &host);
+    usleep(50000);
+    CHECK(atomic_load(&copy.calls) == 0, "an idle node's host was called");
+    OK(ms_promote(node, MS_PROMOTE_COMPARE, 20000));
+    usleep(50000);
+    CHECK(atomic_load(&copy.calls) == 0, "the host of a node that leads was called");
+    ms_close(node);
+    check_own(&copy, 0, 2, true);
+    node = lab_node(&lab, "a", NULL, &host);
+    OK(ms_promote(node, 0, 20000));
+    check_own(&copy, 1, 0, false); /* a plain promotion returns when the host has what the log has */
+    ms_close(node);
+    lab_close(&lab);
+}
+
+static void a_later_term_has_a_higher_reign(void)
+{
+    lab_open(&lab);
+    struct ms_node *node = lab_node(&lab, "a", NULL, NULL);
+    FAILS(ms_promote_to(node, (uint64_t)INT64_MAX + 1, 0, 20000), MS_E_INVALID);
+    OK(ms_promote_to(node, 7, 0, 20000));
+    CHECK(lab_position(node).reign == 7 && lab_position(node).run == 0, "reign %llu", (unsigned long long)lab_position(node).reign);
+    OK(ms_promote_to(node, 9, 0, 20000));
+    CHECK(lab_position(node).reign == 7, "a leader goes on in its reign");
+    ms_close(node);
+    node = lab_node(&lab, "a", NULL, NULL);
+    OK(ms_promote_to(node, 3, 0, 20000));
+    CHECK(lab_position(node).reign == 8, "higher than every one it knows, not %llu", (unsigned long long)lab_position(node).reign);
+    ms_close(node);
+    lab_close(&lab);
+}
+
 /* ---- inside a callback ------------------------------------------------------------------------------------------------------------ */
 
 struct inside {
@@ -399,6 +449,8 @@ static const struct spec_case cases[] = {
     SPEC_CASE(audit_mends, "an audit finds what something else has done to the host's copy, and finds nothing in a sound one"),
     SPEC_CASE(new_tables_come_full, "a table that is new comes as a FULL, so that the host drops what it had of its own"),
     SPEC_CASE(promotion_waits_for_the_host, "a promoted node leads when its host has applied everything, and not before"),
+    SPEC_CASE(an_idle_host_is_left_alone, "the host of an idle node, or of one that leads, is given no tables; a promotion gives them unless it compares"),
+    SPEC_CASE(a_later_term_has_a_higher_reign, "a promotion by a term opens at least that reign, and one above all that it knows"),
     SPEC_CASE(no_waiting_inside, "inside a callback all that could wait is refused at once; reading and no-wait writes work"),
 };
 

@@ -143,6 +143,12 @@ function Sim:promote(node)
     self:await_role(node, "leader")
 end
 
+-- By an election that counts terms.
+function Sim:promote_to(node, least_reign)
+    check(C.ms_sim_promote_to(self.sim, node, least_reign))
+    self:await_role(node, "leader")
+end
+
 function Sim:adopt(node) check(C.ms_sim_adopt(self.sim, node)) end
 function Sim:try_promote(node) return tonumber(C.ms_sim_promote(self.sim, node)) end
 function Sim:try_lead(node) return tonumber(C.ms_sim_lead(self.sim, node, true)) end
