@@ -214,7 +214,7 @@ function Broker:entries(name)
     assert(reply.ok, reply.error)
     local all = {}
     for _, entry in ipairs(reply.entries) do
-        all[type(entry.key) == "table" and table.concat(entry.key, "/") or entry.key] = entry.value
+        all[(entry.key:gsub("%z", "/"))] = entry.value
     end
     return all
 end

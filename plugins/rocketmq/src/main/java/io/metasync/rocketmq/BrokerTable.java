@@ -68,6 +68,10 @@ abstract class BrokerTable {
     void poll() {
     }
 
+    /** On a follower that is in sync, as often: puts right what this broker has counted or changed by itself in what the leader decides. */
+    void mend() {
+    }
+
     /** The file that the broker loaded it from; null if that is not known. */
     File file() {
         return null;

@@ -10,6 +10,9 @@ import java.util.concurrent.locks.LockSupport;
 final class MetaNode implements AutoCloseable {
     static final int NOWAIT = 1;
     static final int LOCAL = 1;
+    static final int PROMOTE_FORCE = 1;
+    /** The host compares its own copy with the log afterwards. */
+    static final int PROMOTE_COMPARE = 2;
     static final int TYPE_BYTES = 1;
     static final int TYPE_INT64 = 2;
     static final int ROLE_LEADER = 3;
@@ -51,7 +54,8 @@ final class MetaNode implements AutoCloseable {
     /** The exception of this thread's last failed call. */
     static MetasyncException failure(int code) {
         String message = Bytes.text(Native.lastError());
-        return new MetasyncException(code, message.isEmpty() ? Bytes.text(Native.errorText(code)) : message);
+        boolean older = code == MetasyncException.MEMORY; /* the border has no words for that */
+        return new MetasyncException(code, message.isEmpty() || older ? Bytes.text(Native.errorText(code)) : message);
     }
 
     boolean tryEnter() {
@@ -81,13 +85,14 @@ final class MetaNode implements AutoCloseable {
         return code;
     }
 
-    /** Ends it once. Not from a callback. Calls that wait in the library return first. */
+    /** Ends it once. Not from a callback. Calls that wait in the library return first, what was begun is ended. */
     @Override
     public synchronized void close() {
         if (closed) {
             return;
         }
         closed = true;
+        Native.endCalls(handle); /* nobody waits inside any more */
         long patience = System.nanoTime() + 30_000_000_000L;
         while (inside() && System.nanoTime() < patience) {
             LockSupport.parkNanos(100_000);
@@ -137,10 +142,11 @@ final class MetaNode implements AutoCloseable {
         }
     }
 
-    void promote(boolean force, int timeoutMs) {
+    /** Opens a reign of at least that number, and higher than all that are known. */
+    void promote(long leastReign, int flags, int timeoutMs) {
         enter();
         try {
-            check(Native.promote(handle, force, timeoutMs));
+            check(Native.promote(handle, leastReign, flags, timeoutMs));
         } finally {
             leave();
         }

@@ -1,5 +1,10 @@
 package io.metasync.rocketmq;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+
 /** A table of a {@link MetaNode}. Any thread. */
 final class MetaTable {
     private final MetaNode node;
@@ -73,6 +78,27 @@ final class MetaTable {
         }
     }
 
+    /** The keys of all entries. */
+    List<byte[]> keys() {
+        byte[] encoded;
+        node.enter();
+        try {
+            encoded = Native.keys(handle);
+        } finally {
+            node.leave();
+        }
+        if (encoded == null) {
+            throw new MetasyncException(MetasyncException.MEMORY, "the keys of table " + name + " could not be listed");
+        }
+        List<byte[]> keys = new ArrayList<>();
+        for (ByteBuffer bytes = ByteBuffer.wrap(encoded).order(ByteOrder.LITTLE_ENDIAN); bytes.hasRemaining();) {
+            byte[] key = new byte[bytes.getInt()];
+            bytes.get(key);
+            keys.add(key);
+        }
+        return keys;
+    }
+
     /**
      * Makes the key this thread's until the transaction is closed. The order is: begin, make the new value, commit, change the
      * broker's own map, close.
@@ -109,7 +135,12 @@ final class MetaTable {
          * @throws MetasyncException it was refused, or its outcome is unknown: the broker's own map must stay as it is
          */
         int commit(byte[] value) {
-            int code = Native.commit(txn, value, 0);
+            return commit(value, 0);
+        }
+
+        /** With {@link MetaNode#NOWAIT}: returns when it stands. */
+        int commit(byte[] value, int flags) {
+            int code = Native.commit(txn, value, flags);
             return code == MetasyncException.NOT_REPLICATED ? code : MetaNode.check(code);
         }
 

@@ -71,6 +71,9 @@ final class Native {
     /** texts: dir, cluster, name, listen, secret, control, policy file; null where there is none. A handle, or a negative code. */
     static native long open(byte[][] texts, Callbacks callbacks);
 
+    /** Calls that wait return, later ones are refused. */
+    static native void endCalls(long node);
+
     static native void close(long node);
 
     static native int port(long node);
@@ -79,7 +82,7 @@ final class Native {
 
     static native int follow(long node, byte[] address);
 
-    static native int promote(long node, boolean force, int timeoutMs);
+    static native int promote(long node, long leastReign, int flags, int timeoutMs);
 
     static native void position(long node, long[] numbers);
 
@@ -106,6 +109,9 @@ final class Native {
     static native void end(long txn);
 
     static native byte[] get(long table, byte[] key);
+
+    /** Of all entries: size (4 bytes, little endian), bytes, one after the other. */
+    static native byte[] keys(long table);
 
     static native long compareBegin(long table, int version, long writtenUs);
 

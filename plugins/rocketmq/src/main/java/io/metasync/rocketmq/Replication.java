@@ -253,6 +253,9 @@ final class Replication implements Native.Callbacks {
                     takeRole();
                     tables.values().forEach(BrokerTable::poll);
                     versions.poll();
+                    if (ownSync.isPaused()) {
+                        allTables(BrokerTable::mend);
+                    }
                 }
             } catch (InterruptedException e) {
                 return;

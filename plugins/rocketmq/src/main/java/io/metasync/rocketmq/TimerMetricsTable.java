@@ -1,6 +1,8 @@
 package io.metasync.rocketmq;
 
 import java.io.File;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.broker.BrokerController;
@@ -11,7 +13,10 @@ import org.apache.rocketmq.store.timer.TimerMetrics;
 /** How many timed messages of each topic are under way: counters inside of objects, so it is polled when its version has moved. */
 final class TimerMetricsTable extends PolledTable {
     private final BrokerController broker;
+    /* What the leader has said: a slave that prepares its timer counts too, what its master has counted already. */
+    private final Map<String, byte[]> told = new HashMap<>();
     private long counter = -1;
+    private int size;
     private volatile boolean dirty;
 
     TimerMetricsTable(BrokerController broker) {
@@ -30,9 +35,14 @@ final class TimerMetricsTable extends PolledTable {
 
     @Override
     boolean moved() {
-        long before = counter;
+        synchronized (told) {
+            told.clear(); /* it leads */
+        }
+        long counterBefore = counter;
+        int sizeBefore = size;
         counter = version().getCounter().get();
-        return counter != before;
+        size = counts().size(); /* a deleted topic's count goes without a word */
+        return counter != counterBefore || size != sizeBefore;
     }
 
     @Override
@@ -44,14 +54,34 @@ final class TimerMetricsTable extends PolledTable {
 
     @Override
     void put(byte[] key, byte[] value) {
-        counts().put(Bytes.text(key), RemotingSerializable.fromJson(Bytes.text(value), TimerMetrics.Metric.class));
+        synchronized (told) {
+            told.put(Bytes.text(key), value);
+            counts().put(Bytes.text(key), RemotingSerializable.fromJson(Bytes.text(value), TimerMetrics.Metric.class));
+        }
         dirty = true;
     }
 
     @Override
     void remove(byte[] key) {
-        counts().remove(Bytes.text(key));
+        synchronized (told) {
+            told.remove(Bytes.text(key));
+            counts().remove(Bytes.text(key));
+        }
         dirty = true;
+    }
+
+    @Override
+    void mend() {
+        synchronized (told) {
+            each((key, value) -> {
+                byte[] leaders = told.get(Bytes.text(key));
+                if (leaders == null) {
+                    remove(key);
+                } else if (!Arrays.equals(leaders, value)) {
+                    put(key, leaders);
+                }
+            });
+        }
     }
 
     @Override

@@ -12,6 +12,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 final class VersionTable extends BrokerTable {
     private final Map<String, BrokerTable> tables;
     private final Map<String, String> logged = new HashMap<>();
+    private final Map<String, DataVersion> told = new HashMap<>();
 
     VersionTable(Map<String, BrokerTable> tables) {
         super("data_version", MetaNode.TYPE_BYTES);
@@ -32,12 +33,24 @@ final class VersionTable extends BrokerTable {
     }
 
     @Override
-    void put(byte[] key, byte[] value) {
+    synchronized void put(byte[] key, byte[] value) {
         BrokerTable table = tables.get(Bytes.text(key));
         DataVersion version = RemotingSerializable.fromJson(Bytes.text(value), DataVersion.class);
         if (table != null && table.version() != null && version != null) {
             table.version().assignNewOne(version);
+            told.put(table.name(), version);
         }
+    }
+
+    /** What this broker has counted up by itself goes back to what the leader said. */
+    @Override
+    synchronized void mend() {
+        told.forEach((name, version) -> {
+            DataVersion now = tables.get(name).version();
+            if (!version.equals(now)) {
+                now.assignNewOne(version);
+            }
+        });
     }
 
     @Override
@@ -57,6 +70,7 @@ final class VersionTable extends BrokerTable {
             logged.clear();
             return;
         }
+        told.clear();
         for (BrokerTable table : tables.values()) {
             if (table.version() == null) {
                 continue;
