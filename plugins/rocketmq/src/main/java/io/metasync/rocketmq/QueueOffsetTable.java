@@ -13,6 +13,7 @@ final class QueueOffsetTable extends NumberTable {
     private final BrokerController broker;
     private final String field;
     private final boolean versioned;
+    private final boolean written;
     private NestedMap map;
     private volatile boolean dirty;
 
@@ -22,6 +23,7 @@ final class QueueOffsetTable extends NumberTable {
         this.broker = broker;
         this.field = field;
         this.versioned = versioned;
+        this.written = Reflect.hasMethod(manager(), "get" + Character.toUpperCase(field.charAt(0)) + field.substring(1)); /* the file is made by getters */
     }
 
     private ConsumerOffsetManager manager() {
@@ -45,15 +47,32 @@ final class QueueOffsetTable extends NumberTable {
     }
 
     private void changed(String topicAtGroup, Integer queue) {
-        offer(key(Bytes.key(topicAtGroup), queue), () -> {
-            ConcurrentMap<Integer, Long> inner = own().get(topicAtGroup);
-            return inner == null ? null : inner.get(queue);
-        });
+        if (meta() == null) {
+            return;
+        }
+        if (Bytes.isKey(topicAtGroup)) {
+            offer(key(Bytes.key(topicAtGroup), queue), () -> number(topicAtGroup, queue));
+        } else {
+            refuse();
+        }
+    }
+
+    private Long number(String topicAtGroup, Integer queue) {
+        ConcurrentMap<Integer, Long> inner = own().get(topicAtGroup);
+        return inner == null ? null : inner.get(queue);
+    }
+
+    @Override
+    Long number(byte[] key) {
+        return number(Bytes.name(key), queue(key));
     }
 
     @Override
     void each(Visitor visitor) {
         own().forEach((topicAtGroup, inner) -> {
+            if (!Bytes.isKey(topicAtGroup)) {
+                return;
+            }
             byte[] name = Bytes.key(topicAtGroup);
             inner.forEach((queue, offset) -> visitor.entry(key(name, queue), Bytes.number(offset)));
         });
@@ -76,8 +95,8 @@ final class QueueOffsetTable extends NumberTable {
             inner = map != null ? map.observed(topicAtGroup, made) : made;
             own().put(topicAtGroup, inner);
         }
-        raw(inner).put(queue(key), Bytes.number(value));
-        dirty = true;
+        Long offset = Bytes.number(value);
+        dirty |= !offset.equals(raw(inner).put(queue(key), offset));
     }
 
     /** With its last queue the whole key goes: an empty map would stay for ever. */
@@ -91,7 +110,7 @@ final class QueueOffsetTable extends NumberTable {
         raw(inner).remove(queue(key));
         if (inner.isEmpty()) {
             own().remove(topicAtGroup);
-            manager().removeConsumerOffset(topicAtGroup);
+            Reflect.callIfThere(manager(), "removeConsumerOffset", topicAtGroup);
         }
         dirty = true;
     }
@@ -105,8 +124,14 @@ final class QueueOffsetTable extends NumberTable {
     }
 
     @Override
+    void touched() {
+        dirty = true;
+    }
+
+    /** null for what this version of the broker does not write: it begins empty, and that says nothing. */
+    @Override
     File file() {
-        return new File(manager().configFilePath());
+        return written ? new File(manager().configFilePath()) : null;
     }
 
     @Override

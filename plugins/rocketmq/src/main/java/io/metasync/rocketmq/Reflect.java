@@ -48,6 +48,15 @@ final class Reflect {
         }
     }
 
+    static boolean hasMethod(Object object, String name) {
+        for (Method method : object.getClass().getMethods()) {
+            if (method.getName().equals(name)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** A method without arguments, or null if the object has none of that name. */
     static Object callIfThere(Object object, String name) {
         try {
@@ -57,6 +66,22 @@ final class Reflect {
             return null;
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(object.getClass().getName() + "." + name + " failed", e);
+        }
+    }
+
+    /** Calls a method with one text, public or not, if the object has it: what a manager that keeps its entries elsewhere too has to do. */
+    static void callIfThere(Object object, String name, String text) {
+        for (Class<?> type = object.getClass(); type != null; type = type.getSuperclass()) {
+            try {
+                Method method = type.getDeclaredMethod(name, String.class);
+                method.setAccessible(true);
+                method.invoke(object, text);
+                return;
+            } catch (NoSuchMethodException e) {
+                continue;
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(object.getClass().getName() + "." + name + " failed for " + text, e);
+            }
         }
     }
 }
