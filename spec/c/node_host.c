@@ -449,7 +449,7 @@ static const struct spec_case cases[] = {
     SPEC_CASE(audit_mends, "an audit finds what something else has done to the host's copy, and finds nothing in a sound one"),
     SPEC_CASE(new_tables_come_full, "a table that is new comes as a FULL, so that the host drops what it had of its own"),
     SPEC_CASE(promotion_waits_for_the_host, "a promoted node leads when its host has applied everything, and not before"),
-    SPEC_CASE(an_idle_host_is_left_alone, "the host of an idle node, or of one that leads, is given no tables; a promotion gives them unless it compares"),
+    SPEC_CASE(an_idle_host_is_left_alone, "the host of an idle node, or of one that leads, is given no tables, unless a promotion needs it"),
     SPEC_CASE(a_later_term_has_a_higher_reign, "a promotion by a term opens at least that reign, and one above all that it knows"),
     SPEC_CASE(no_waiting_inside, "inside a callback all that could wait is refused at once; reading and no-wait writes work"),
 };
