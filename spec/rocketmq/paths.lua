@@ -404,7 +404,7 @@ function paths.short(version, slave_version)
             M:create_group "GID_a"
             M:forbid("GID_a", "t_a", true)
             timed("offset committed", function() M:commit("GID_a", "t_a", 0, 5) end, function() return S:offset("GID_a", "t_a", 0) == 5 end)
-            M:commit("GID_b", "t_a", 1, 6)
+            M:commit("GID_a", "t_a", 1, 6)
             M:set_mode("t_a", "GID_a", "POP", 2)
             for _ = 1, 2 do M:send_message("t_a", "DELAY\0011\002") end
             process.eventually("the level was served", function() return M:delay_offsets().offsetTable["1"] == 2 end, 20)

@@ -1,5 +1,6 @@
 package io.metasync.rocketmq;
 
+import java.util.Arrays;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.store.timer.TimerCheckpoint;
 
@@ -33,8 +34,8 @@ final class TimerCheckpointTable extends PolledTable {
 
     @Override
     void put(byte[] key, byte[] value) {
-        if (broker.getTimerMessageStore().isShouldRunningDequeue()) {
-            return; /* its own timer runs, as a master's does */
+        if (Boolean.TRUE.equals(Reflect.get(broker.getTimerMessageStore(), "shouldRunningDequeue"))) {
+            return; /* its own timer runs, as a master's does; not all versions say so in public */
         }
         String name = Bytes.text(key);
         if (name.equals(READ_TIME)) {
@@ -45,8 +46,24 @@ final class TimerCheckpointTable extends PolledTable {
     }
 
     @Override
+    byte[] get(byte[] key) {
+        byte[][] found = new byte[1][];
+        each((name, value) -> {
+            if (Arrays.equals(name, key)) {
+                found[0] = value;
+            }
+        });
+        return found[0];
+    }
+
+    @Override
     void remove(byte[] key) {
         /* it always has its four numbers */
     }
 
+    /** It says how far this broker's own files are read. */
+    @Override
+    boolean isOwnAffair() {
+        return true;
+    }
 }
