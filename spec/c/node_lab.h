@@ -148,14 +148,20 @@ static inline bool lab_status_has(struct ms_node *node, const char *text)
     return has;
 }
 
-static inline int lab_count_files(const char *path)
+/* Names in a directory that begin with `prefix`. */
+static inline int lab_count_names(const char *path, const char *prefix)
 {
     DIR *dir = opendir(path);
     int count = 0;
     CHECK(dir != NULL, "no %s", path);
-    while (readdir(dir)) count++;
+    for (struct dirent *entry; (entry = readdir(dir));) count += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
     closedir(dir);
     return count;
+}
+
+static inline int lab_count_files(const char *path)
+{
+    return lab_count_names(path, "");
 }
 
 static inline pthread_t lab_thread(void *(*fn)(void *), void *context)
