@@ -156,8 +156,9 @@ void ms_node_leave(struct ms_door *door)
 {
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
     note_hold(node);
+    bool staging = node->engine.follow.state == MS_FOLLOW_SNAPSHOT;
     ms_node_unlock(node);
-    ms_pool_stock_up(); /* tables grow in the hands of those who come through the door */
+    if (!staging) ms_pool_stock_up(); /* the bulk thread does it while the loop is busy with a snapshot's pieces */
 }
 
 void ms_node_leave_working(struct ms_door *door)

@@ -21,36 +21,23 @@ int ms_int64_get(struct ms_bytes value, int64_t *number)
     return 0;
 }
 
-static bool has(struct ms_reader *r, size_t size)
-{
-    if (!r->bad && ms_reader_left(r) >= size) return true;
-    r->bad = true;
-    return false;
-}
-
-uint8_t ms_read8(struct ms_reader *r)
-{
-    return has(r, 1) ? *r->at++ : 0;
-}
-
 uint32_t ms_read32(struct ms_reader *r)
 {
-    if (!has(r, 4)) return 0;
+    if (!ms_reader_has(r, 4)) return 0;
     r->at += 4;
     return ms_load32(r->at - 4);
 }
 
 uint64_t ms_read64(struct ms_reader *r)
 {
-    if (!has(r, 8)) return 0;
+    if (!ms_reader_has(r, 8)) return 0;
     r->at += 8;
     return ms_load64(r->at - 8);
 }
 
-uint64_t ms_read_varint(struct ms_reader *r)
+uint64_t ms_read_long_varint(struct ms_reader *r)
 {
     uint64_t v = 0;
-    if (!r->bad && ms_reader_left(r) > 0 && *r->at < 0x80) return *r->at++; /* nearly always */
     for (unsigned shift = 0; shift < 70; shift += 7) {
         uint8_t byte = ms_read8(r);
         if (r->bad) return 0;
@@ -63,13 +50,6 @@ uint64_t ms_read_varint(struct ms_reader *r)
     }
     r->bad = true;
     return 0;
-}
-
-struct ms_bytes ms_read_bytes(struct ms_reader *r, size_t size)
-{
-    if (!has(r, size)) return ms_bytes(NULL, 0);
-    r->at += size;
-    return ms_bytes(r->at - size, size);
 }
 
 void ms_buf_init(struct ms_buf *buf)

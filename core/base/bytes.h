@@ -82,11 +82,42 @@ static inline size_t ms_reader_left(const struct ms_reader *r)
     return (size_t)(r->end - r->at);
 }
 
-uint8_t ms_read8(struct ms_reader *r);
+static inline bool ms_reader_has(struct ms_reader *r, size_t size)
+{
+    r->bad |= ms_reader_left(r) < size;
+    return !r->bad;
+}
+
+/* Zeros once there was too little. Inline, since a follower reads three or four of them for each record. */
+static inline uint8_t ms_read8(struct ms_reader *r)
+{
+    return ms_reader_has(r, 1) ? *r->at++ : 0;
+}
+
 uint32_t ms_read32(struct ms_reader *r);
 uint64_t ms_read64(struct ms_reader *r);
-uint64_t ms_read_varint(struct ms_reader *r);
-struct ms_bytes ms_read_bytes(struct ms_reader *r, size_t size); /* borrowed; data != NULL unless bad */
+uint64_t ms_read_long_varint(struct ms_reader *r); /* of any length */
+
+static inline uint64_t ms_read_varint(struct ms_reader *r)
+{
+    if (r->bad || ms_reader_left(r) < 2) return ms_read_long_varint(r);
+    uint8_t low = r->at[0], high = r->at[1];
+    if (low < 0x80) {
+        r->at++;
+        return low;
+    }
+    if (high == 0 || high >= 0x80) return ms_read_long_varint(r);
+    r->at += 2;
+    return (uint64_t)(low & 0x7f) | (uint64_t)high << 7;
+}
+
+/* Borrowed; data != NULL unless bad. */
+static inline struct ms_bytes ms_read_bytes(struct ms_reader *r, size_t size)
+{
+    if (!ms_reader_has(r, size)) return ms_bytes(NULL, 0);
+    r->at += size;
+    return ms_bytes(r->at - size, size);
+}
 
 /* A growing buffer. A failed growth sets `failed`, later appends do nothing, and it stays so: check once at the end. */
 struct ms_buf {

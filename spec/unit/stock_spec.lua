@@ -14,6 +14,17 @@ end
 local function bytes(piece) return ffi.cast("uint8_t *", piece) end
 
 describe("a stock", function()
+    it("gives zeros that count as one block", function()
+        local stock, zero = new_stock(SIZE), ffi.new "bool[1]"
+        local live = ms.live()
+        local piece = C.ms_stock_take(stock, zero)
+        assert.is_true(zero[0])
+        assert.equal(live + 1, ms.live())
+        for i = 0, SIZE - 1, 1000 do assert.equal(0, bytes(piece)[i]) end
+        C.ms_stock_give(stock, piece)
+        assert.equal(live, ms.live())
+    end)
+
     if ms.library:find "asan" then return end -- there nothing is kept
 
     it("gives zeros, and what was given back again, at the same address", function()
