@@ -475,6 +475,7 @@ struct ms_position {
     uint64_t applied;      /* last lsn in the tables */
     uint64_t host_applied; /* last lsn that the host confirmed; = applied where there is no apply callback */
     uint64_t leader_head;  /* a follower's last knowledge of its leader's head */
+    uint64_t known_reign;  /* the highest reign that this node has had or heard of */
 };
 
 MS_API int ms_position(struct ms_node *node, struct ms_position *position);

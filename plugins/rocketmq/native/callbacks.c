@@ -139,8 +139,8 @@ static void call_entered(void *context, const char *table, struct ms_bytes key)
     struct binding *binding = context;
     JNIEnv *env = enter();
     if (!env) return;
-    jbyteArray name = text(env, table);
-    if (name) (*env)->CallVoidMethod(env, binding->callbacks, methods.entered, name, bytes_new(env, key));
+    jbyteArray name = text(env, table), key_bytes = name ? bytes_new(env, key) : NULL;
+    if (name && !(*env)->ExceptionCheck(env)) (*env)->CallVoidMethod(env, binding->callbacks, methods.entered, name, key_bytes);
     (void)leave(env);
 }
 
@@ -150,8 +150,10 @@ static int call_resolved(void *context, struct ms_table *table, struct ms_bytes 
     JNIEnv *env = enter();
     if (!env) return -1;
     jbyteArray name = text(env, ms_table_name(table)), key_bytes = name ? bytes_new(env, key) : NULL;
+    jbyteArray value_bytes = key_bytes ? bytes_new(env, value) : NULL; /* NULL for a removal too */
     int rc = -1;
-    if (key_bytes) rc = (*env)->CallIntMethod(env, binding->callbacks, methods.resolved, name, key_bytes, bytes_new(env, value));
+    if (key_bytes && !(*env)->ExceptionCheck(env))
+        rc = (*env)->CallIntMethod(env, binding->callbacks, methods.resolved, name, key_bytes, value_bytes);
     return leave(env) ? rc : -1;
 }
 

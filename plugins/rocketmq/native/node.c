@@ -87,6 +87,12 @@ NATIVE(jlong, open)(JNIEnv *env, jclass class, jobjectArray arrays, jobject call
     return result;
 }
 
+NATIVE(void, endCalls)(JNIEnv *env, jclass class, jlong handle)
+{
+    (void)env, (void)class;
+    ms_end_calls(binding_of(handle)->node);
+}
+
 NATIVE(void, close)(JNIEnv *env, jclass class, jlong handle)
 {
     (void)class;
@@ -130,37 +136,34 @@ NATIVE(jint, follow)(JNIEnv *env, jclass class, jlong handle, jbyteArray address
     return rc;
 }
 
-NATIVE(jint, promote)(JNIEnv *env, jclass class, jlong handle, jboolean force, jint timeout_ms)
+NATIVE(jint, promote)(JNIEnv *env, jclass class, jlong handle, jlong least_reign, jint flags, jint timeout_ms)
 {
     (void)env, (void)class;
-    return ms_promote(binding_of(handle)->node, force ? MS_PROMOTE_FORCE : 0, timeout_ms);
+    return ms_promote_to(binding_of(handle)->node, (uint64_t)least_reign, flags, timeout_ms);
 }
 
 /* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
 
-/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head */
+/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign */
 NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array)
 {
     (void)class;
     struct ms_position p;
     (void)ms_position(binding_of(handle)->node, &p);
     const jlong numbers[] = {p.role,           (jlong)p.reign,      (jlong)p.run,        (jlong)p.id,      (jlong)p.head,        (jlong)p.written,
-                             (jlong)p.synced,  (jlong)p.replicated, (jlong)p.applied,    (jlong)p.host_applied, (jlong)p.leader_head};
+                             (jlong)p.synced,  (jlong)p.replicated, (jlong)p.applied,    (jlong)p.host_applied, (jlong)p.leader_head,
+                             (jlong)p.known_reign};
     (*env)->SetLongArrayRegion(env, array, 0, sizeof numbers / sizeof *numbers, numbers);
-}
-
-static jbyteArray take_text(JNIEnv *env, int rc, char *json)
-{
-    jbyteArray result = rc == 0 && json ? text(env, json) : NULL;
-    ms_free(json);
-    return result;
 }
 
 NATIVE(jbyteArray, status)(JNIEnv *env, jclass class, jlong handle)
 {
     (void)class;
     char *json = NULL;
-    return take_text(env, ms_status(binding_of(handle)->node, &json), json);
+    int rc = ms_status(binding_of(handle)->node, &json);
+    jbyteArray result = rc == 0 ? text(env, json) : NULL;
+    ms_free(json);
+    return result;
 }
 
 NATIVE(jint, snapshot)(JNIEnv *env, jclass class, jlong handle, jint timeout_ms)

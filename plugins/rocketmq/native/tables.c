@@ -1,4 +1,5 @@
 /* Native methods of tables: writing, reading, comparing. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "binding.h"
@@ -127,6 +128,40 @@ NATIVE(jbyteArray, get)(JNIEnv *env, jclass class, jlong table, jbyteArray key)
         }
     }
     bytes_done(&k);
+    return result;
+}
+
+struct keys {
+    uint8_t *data;
+    size_t size, room;
+};
+
+static int add_key(void *context, struct ms_bytes key, struct ms_bytes value)
+{
+    struct keys *keys = context;
+    uint32_t size = (uint32_t)key.size;
+    (void)value;
+    if (keys->size + sizeof size + size > keys->room) {
+        size_t room = keys->room * 2 + sizeof size + size;
+        uint8_t *data = room <= INT32_MAX ? realloc(keys->data, room) : NULL;
+        if (!data) return MS_E_MEMORY;
+        keys->data = data;
+        keys->room = room;
+    }
+    memcpy(keys->data + keys->size, &size, sizeof size);
+    memcpy(keys->data + keys->size + sizeof size, key.data, size);
+    keys->size += sizeof size + size;
+    return 0;
+}
+
+/* The keys of all entries: size u32, bytes, one after the other; null if they are too many for memory, or the walk failed. */
+NATIVE(jbyteArray, keys)(JNIEnv *env, jclass class, jlong table)
+{
+    (void)class;
+    struct keys keys = {.data = malloc(FIRST_TRY), .room = FIRST_TRY};
+    jbyteArray result = NULL;
+    if (keys.data && ms_walk(table_of(table), add_key, &keys) == 0) result = bytes_new(env, (struct ms_bytes){keys.data, keys.size});
+    free(keys.data);
     return result;
 }
 

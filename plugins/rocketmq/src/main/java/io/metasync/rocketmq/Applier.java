@@ -18,7 +18,7 @@ final class Applier {
         this.tables = tables;
     }
 
-    /** Throws if a change can't be applied; the batch comes again then, as a FULL one. */
+    /** Throws if a change can't be applied, after the others of the batch were; all comes again then, as a FULL one. */
     void apply(String name, int flags, byte[] encoded) {
         BrokerTable table = tables.get(name);
         if (table == null) {
@@ -32,8 +32,14 @@ final class Applier {
             }
             named.put(name, seen);
         }
+        RuntimeException failure = null;
         for (Changes changes = new Changes(encoded); changes.next();) {
-            change(table, changes);
+            try {
+                change(table, changes);
+            } catch (RuntimeException e) { /* the others are not to suffer from this one */
+                Log.error("table " + name + ", key " + Bytes.readable(changes.key()) + ": the leader's value could not be applied", e);
+                failure = e;
+            }
             if (seen != null) {
                 seen.add(ByteBuffer.wrap(changes.key()));
             }
@@ -43,6 +49,9 @@ final class Applier {
             named.remove(name);
         }
         table.applied();
+        if (failure != null) {
+            throw failure;
+        }
     }
 
     private static void change(BrokerTable table, Changes changes) {

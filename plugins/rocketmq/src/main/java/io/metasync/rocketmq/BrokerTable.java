@@ -1,6 +1,9 @@
 package io.metasync.rocketmq;
 
 import java.io.File;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
 
 /**
@@ -15,6 +18,8 @@ abstract class BrokerTable {
     interface Visitor {
         void entry(byte[] key, byte[] value);
     }
+
+    private static final int REPAIR_MS = 1000;
 
     private final String name;
     private final int type;
@@ -42,8 +47,13 @@ abstract class BrokerTable {
         meta = table;
     }
 
-    /** Every entry of the broker's own copy. */
+    // ---- the broker's copy -----------------------------------------------------------------------------------------------------------
+
+    /** Every entry of the broker's own copy that can be one of metasync's. */
     abstract void each(Visitor visitor);
+
+    /** The broker's value of a key as it is now; null if there is none. */
+    abstract byte[] get(byte[] key);
 
     /** Brings a value into the broker's copy. Throws what makes it impossible, with the key. */
     abstract void put(byte[] key, byte[] value);
@@ -61,18 +71,76 @@ abstract class BrokerTable {
     void persist() {
     }
 
+    /** Its version was set to the leader's: it belongs into the file. */
+    void touched() {
+    }
+
+    // ---- leading ---------------------------------------------------------------------------------------------------------------------
+
     /** Installs observing maps; once, after the broker has loaded its files. */
     abstract void observe();
+
+    /** Puts back what every broker of this version has, but the leader before had not. Logged. */
+    void completeOwn() {
+    }
 
     /** On a leader, every {@link Replication#POLL_MS}: finds what no map shows. */
     void poll() {
     }
 
+    /**
+     * On a leader: compares the whole of the broker's copy with the log, and logs what differs. Nothing of the broker is changed. This is for
+     * what was changed before the maps logged, and for what no map and no poll has seen.
+     *
+     * @return how many entries differed
+     */
+    int audit() {
+        MetaTable table = meta;
+        if (table == null) {
+            return 0;
+        }
+        List<byte[]> differing = new ArrayList<>();
+        each((key, value) -> {
+            if (!Arrays.equals(value, table.get(key))) {
+                differing.add(key);
+            }
+        });
+        for (byte[] key : table.keys()) {
+            if (get(key) == null) {
+                differing.add(key);
+            }
+        }
+        int repaired = 0;
+        for (byte[] key : differing) {
+            repaired += repair(table, key) ? 1 : 0;
+        }
+        return repaired;
+    }
+
+    /** Logs the broker's value of a key, in the order of the changes that the broker makes meanwhile. False: it was not logged, or needn't be. */
+    boolean repair(MetaTable table, byte[] key) {
+        try (MetaTable.Transaction transaction = table.begin(key, REPAIR_MS)) {
+            byte[] value = get(key);
+            return !Arrays.equals(value, table.get(key)) && transaction.commit(value, MetaNode.NOWAIT) == 0;
+        } catch (MetasyncException e) {
+            return false; /* the next audit will try again */
+        }
+    }
+
+    // ---- following -------------------------------------------------------------------------------------------------------------------
+
     /** On a follower that is in sync, as often: puts right what this broker has counted or changed by itself in what the leader decides. */
     void mend() {
     }
 
-    /** The file that the broker loaded it from; null if that is not known. */
+    // ---- for the comparison at the start ---------------------------------------------------------------------------------------------
+
+    /** The broker's files are about this broker alone, whatever the log says: they are not compared, but logged. */
+    boolean isOwnAffair() {
+        return false;
+    }
+
+    /** The file that the broker loaded it from; null if it is in none, or that is not known. */
     File file() {
         return null;
     }

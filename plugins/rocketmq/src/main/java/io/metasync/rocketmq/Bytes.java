@@ -17,6 +17,11 @@ final class Bytes {
         return utf8 == null ? null : new String(utf8, StandardCharsets.UTF_8);
     }
 
+    /** Whether it can be a key, or a part of one. */
+    static boolean isKey(String name) {
+        return !name.isEmpty() && name.indexOf('\0') < 0;
+    }
+
     /** A leaf key of one part. Names with a NUL byte can't be keys. */
     static byte[] key(String name) {
         if (name.indexOf('\0') >= 0) {
@@ -28,6 +33,11 @@ final class Bytes {
     /** A leaf key of two parts: key, NUL, field. */
     static byte[] key(String name, String field) {
         return join(key(name), key(field));
+    }
+
+    /** A key for people. */
+    static String readable(byte[] key) {
+        return text(key).replace('\0', ' ');
     }
 
     static byte[] join(byte[] name, byte[] field) {

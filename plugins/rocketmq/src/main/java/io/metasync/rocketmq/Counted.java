@@ -5,13 +5,15 @@ import java.util.Map;
 
 /**
  * Compares how often a table's version was counted up with how often a change was seen. The broker does one with the other, the count
- * shortly after the change; so counts without changes mean that it has changed objects in place.
+ * shortly after the change; so counts without changes mean that it has changed objects in place. Where it counts without a change, or
+ * changes without a count, a surprise may come for nothing, or one may be hidden by the other: the audit finds that.
  */
 final class Counted {
     private static final class Account {
         long changes;
         long counter;
         boolean known;
+        boolean missed;
     }
 
     private final Map<BrokerTable, Account> accounts = new HashMap<>();
@@ -33,7 +35,15 @@ final class Counted {
         wake.run();
     }
 
-    /** Whether the version moved more often than changes were seen since this was asked last. */
+    /** A change was made of which it is known that nothing has logged it. */
+    void missed(BrokerTable table) {
+        synchronized (this) {
+            account(table).missed = true;
+        }
+        wake.run();
+    }
+
+    /** Whether there is more than the changes that were seen, since this was asked last. */
     synchronized boolean surprised(BrokerTable table) {
         Account account = account(table);
         long counter = table.version().getCounter().get();
@@ -44,8 +54,10 @@ final class Counted {
         } else {
             account.changes -= counts; /* what is left: changes whose count is still to come */
         }
+        boolean missed = account.missed;
+        account.missed = false;
         account.counter = counter;
         account.known = true;
-        return surprise;
+        return surprise || missed;
     }
 }

@@ -33,14 +33,24 @@ final class DelayOffsetTable extends NumberTable {
     }
 
     @Override
+    Long number(byte[] key) {
+        return own().get(Integer.valueOf(Bytes.text(key)));
+    }
+
+    @Override
+    void touched() {
+        dirty = true;
+    }
+
+    @Override
     void each(Visitor visitor) {
         own().forEach((level, offset) -> visitor.entry(Bytes.key(level.toString()), Bytes.number(offset)));
     }
 
     @Override
     void put(byte[] key, byte[] value) {
-        own().put(Integer.valueOf(Bytes.text(key)), Bytes.number(value));
-        dirty = true;
+        Long offset = Bytes.number(value);
+        dirty |= !offset.equals(own().put(Integer.valueOf(Bytes.text(key)), offset));
     }
 
     @Override

@@ -11,13 +11,17 @@ import org.apache.rocketmq.broker.subscription.SubscriptionGroupManager;
 final class ForbiddenTable extends BrokerTable {
     private final BrokerController broker;
     private final Counted counted;
+    private final BrokerTable counts;
     private Groups map;
     private volatile boolean dirty;
+    private volatile boolean missed;
 
-    ForbiddenTable(BrokerController broker, Counted counted) {
+    /** counts: the table whose version is counted up for this one too. */
+    ForbiddenTable(BrokerController broker, Counted counted, BrokerTable counts) {
         super("forbidden", MetaNode.TYPE_INT64);
         this.broker = broker;
         this.counted = counted;
+        this.counts = counts;
     }
 
     private SubscriptionGroupManager manager() {
@@ -51,7 +55,18 @@ final class ForbiddenTable extends BrokerTable {
 
             @Override
             public void changed() {
-                counted.changed(ForbiddenTable.this);
+                counted.changed(counts); /* a value that is put is counted with the groups */
+            }
+
+            @Override
+            public void missed() {
+                missed = true;
+            }
+
+            @Override
+            public void unconfirmed() {
+                manager().getDataVersion().nextVersion();
+                dirty = true;
             }
         });
     }
@@ -102,15 +117,34 @@ final class ForbiddenTable extends BrokerTable {
 
     @Override
     void each(Visitor visitor) {
-        own().forEach((group, topics) -> topics.forEach((topic, bits) -> visitor.entry(Bytes.key(group, topic), Bytes.number(bits))));
+        own().forEach((group, topics) -> topics.forEach((topic, bits) -> {
+            if (Bytes.isKey(group) && Bytes.isKey(topic)) {
+                visitor.entry(Bytes.key(group, topic), Bytes.number(bits));
+            }
+        }));
+    }
+
+    @Override
+    byte[] get(byte[] key) {
+        ConcurrentMap<String, Integer> topics = own().get(Bytes.name(key));
+        Integer bits = topics == null ? null : topics.get(Bytes.field(key));
+        return bits == null ? null : Bytes.number(bits);
+    }
+
+    @Override
+    void poll() {
+        if (missed) {
+            missed = false;
+            audit();
+        }
     }
 
     @Override
     void put(byte[] key, byte[] value) {
         String group = Bytes.name(key);
         ConcurrentMap<String, Integer> inner = own().computeIfAbsent(group, same -> topics(group, new ConcurrentHashMap<>(4)));
-        raw(inner).put(Bytes.field(key), (int) Bytes.number(value));
-        dirty = true;
+        Integer bits = (int) Bytes.number(value);
+        dirty |= !bits.equals(raw(inner).put(Bytes.field(key), bits));
     }
 
     @Override

@@ -1,20 +1,20 @@
 package io.metasync.rocketmq;
 
 import java.io.File;
+import java.util.Map;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.broker.subscription.SubscriptionGroupManager;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
 import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig;
 
 /** Subscription groups. */
 final class GroupTable extends ConfigTable<SubscriptionGroupConfig> {
     private final BrokerController broker;
-    private final Counted counted;
 
     GroupTable(BrokerController broker, Counted counted) {
-        super("group", SubscriptionGroupConfig.class);
+        super("group", SubscriptionGroupConfig.class, counted);
         this.broker = broker;
-        this.counted = counted;
     }
 
     @Override
@@ -27,14 +27,15 @@ final class GroupTable extends ConfigTable<SubscriptionGroupConfig> {
         broker.getSubscriptionGroupManager().setSubscriptionGroupTable(map);
     }
 
+    /** A manager that has loaded no file has just these. */
     @Override
-    void store() {
-        broker.getSubscriptionGroupManager().persist();
+    Map<String, SubscriptionGroupConfig> builtIn() {
+        return new SubscriptionGroupManager(broker).getSubscriptionGroupTable();
     }
 
     @Override
-    public void changed() {
-        counted.changed(this);
+    void store() {
+        broker.getSubscriptionGroupManager().persist();
     }
 
     @Override
@@ -45,13 +46,5 @@ final class GroupTable extends ConfigTable<SubscriptionGroupConfig> {
     @Override
     DataVersion version() {
         return broker.getSubscriptionGroupManager().getDataVersion();
-    }
-
-    /** disableConsume changes the object, not the map. */
-    @Override
-    void poll() {
-        if (counted.surprised(this)) {
-            offerAll();
-        }
     }
 }

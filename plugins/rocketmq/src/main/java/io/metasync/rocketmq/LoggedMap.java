@@ -19,8 +19,14 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
 
         byte[] value(V value);
 
-        /** A change was made, logged or not: the broker will count its version up soon. */
+        /** A change was made: the broker will count its version up soon. */
         void changed();
+
+        /** A change was made that could not be logged where it was made: it has to be looked for. */
+        void missed();
+
+        /** A change stands here, but is on no follower, and the caller will be told so: the broker does not go on with it. */
+        void unconfirmed();
     }
 
     private static final int PATIENCE_MS = 10_000;
@@ -42,27 +48,54 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         try {
             transaction = table.begin(leaf.key(key), PATIENCE_MS);
         } catch (MetasyncException e) {
+            return unlogged(e, key, change);
+        }
+        V old;
+        int code;
+        try {
+            old = own().get(key);
+            V value = change.apply(old);
+            if (isKeep(value) || (value == null && old == null)) {
+                return old;
+            }
+            code = commit(transaction, value);
+            set(key, value);
+        } finally {
+            transaction.close();
+        }
+        leaf.changed();
+        if (code == MetasyncException.NOT_REPLICATED) {
+            leaf.unconfirmed();
+            throw new MetasyncException(code, "changed here, but no follower has confirmed it");
+        }
+        return old;
+    }
+
+    private int commit(MetaTable.Transaction transaction, V value) {
+        try {
+            return transaction.commit(value == null ? null : leaf.value(value));
+        } catch (MetasyncException e) {
             if (!isPassed(e)) {
                 throw e;
             }
-            return local(key, change); /* the role was lost just now: as on a follower */
-        }
-        try {
-            V old = own().get(key);
-            V value = change.apply(old);
-            if (isKeep(value)) {
-                return old;
-            }
-            transaction.commit(value == null ? null : leaf.value(value));
-            set(key, value);
-            return old;
-        } finally {
-            transaction.close();
-            leaf.changed();
+            return MetaNode.LOCAL;
         }
     }
 
-    /** A local change of a node that does not lead is the broker's own affair, and is put right by the next comparison. */
+    /** The key could not be begun. */
+    private V unlogged(MetasyncException e, K key, UnaryOperator<V> change) {
+        if (e.code() == MetasyncException.REENTRANT) { /* the broker changes one table while it computes a value of another */
+            V old = local(key, change);
+            leaf.missed();
+            return old;
+        }
+        if (!isPassed(e)) {
+            throw e;
+        }
+        return local(key, change);
+    }
+
+    /** The role was lost, or metasync ended, just now. What a node that does not lead changes is its broker's own affair. */
     private static boolean isPassed(MetasyncException e) {
         return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
     }

@@ -85,6 +85,17 @@ final class MetaNode implements AutoCloseable {
         return code;
     }
 
+    /** Calls that wait return with CLOSED, later ones too. Then it only remains to close it. */
+    void endCalls() {
+        if (tryEnter()) {
+            try {
+                Native.endCalls(handle);
+            } finally {
+                leave();
+            }
+        }
+    }
+
     /** Ends it once. Not from a callback. Calls that wait in the library return first, what was begun is ended. */
     @Override
     public synchronized void close() {
@@ -169,7 +180,7 @@ final class MetaNode implements AutoCloseable {
         try {
             byte[] json = Native.status(handle);
             if (json == null) {
-                throw failure(-1);
+                throw new MetasyncException(MetasyncException.MEMORY, Bytes.text(Native.lastError()));
             }
             return Bytes.text(json);
         } finally {
@@ -209,7 +220,7 @@ final class MetaNode implements AutoCloseable {
 
     /** struct ms_position. */
     static final class Position {
-        static final int NUMBERS = 11;
+        static final int NUMBERS = 12;
 
         final int role;
         final long reign;
@@ -220,6 +231,7 @@ final class MetaNode implements AutoCloseable {
         final long applied;
         final long hostApplied;
         final long leaderHead;
+        final long knownReign;
 
         Position(long[] numbers) {
             role = (int) numbers[0];
@@ -231,6 +243,7 @@ final class MetaNode implements AutoCloseable {
             applied = numbers[8];
             hostApplied = numbers[9];
             leaderHead = numbers[10];
+            knownReign = numbers[11];
         }
     }
 }

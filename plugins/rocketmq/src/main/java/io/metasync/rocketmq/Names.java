@@ -14,10 +14,20 @@ final class Names {
         return thread;
     });
 
+    private static volatile boolean open;
+
     private Names() {
     }
 
+    /** The broker has started. Before, it can't register; when it starts, it registers all. */
+    static void open() {
+        open = true;
+    }
+
     static void register(BrokerController broker, List<TopicConfig> topics) {
+        if (!open) {
+            return;
+        }
         EXECUTOR.execute(() -> {
             try {
                 broker.registerIncrementBrokerData(topics, broker.getTopicConfigManager().getDataVersion());

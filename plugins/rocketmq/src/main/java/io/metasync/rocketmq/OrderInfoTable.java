@@ -5,6 +5,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.Type;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.ConfigManager;
@@ -48,13 +49,26 @@ final class OrderInfoTable extends PolledTable {
 
     @Override
     void each(Visitor visitor) {
-        table().forEach((name, queues) -> queues.forEach((queue, info) -> visitor.entry(
-            Bytes.join(Bytes.key(name), queue.toString().getBytes(StandardCharsets.US_ASCII)),
-            Bytes.utf8(RemotingSerializable.toJson(info, false)))));
+        table().forEach((name, queues) -> queues.forEach((queue, info) -> {
+            if (Bytes.isKey(name)) {
+                visitor.entry(Bytes.join(Bytes.key(name), queue.toString().getBytes(StandardCharsets.US_ASCII)),
+                    Bytes.utf8(RemotingSerializable.toJson(info, false)));
+            }
+        }));
+    }
+
+    @Override
+    byte[] get(byte[] key) {
+        ConcurrentHashMap<Integer, Object> queues = table().get(Bytes.name(key));
+        Object info = queues == null ? null : queues.get(Integer.valueOf(Bytes.field(key)));
+        return info == null ? null : Bytes.utf8(RemotingSerializable.toJson(info, false));
     }
 
     @Override
     void put(byte[] key, byte[] value) {
+        if (Arrays.equals(value, get(key))) {
+            return;
+        }
         Object info = RemotingSerializable.fromJson(Bytes.text(value), valueClass);
         table().computeIfAbsent(Bytes.name(key), name -> new ConcurrentHashMap<>(4)).put(Integer.valueOf(Bytes.field(key)), info);
         dirty = true;
@@ -63,10 +77,9 @@ final class OrderInfoTable extends PolledTable {
     @Override
     void remove(byte[] key) {
         table().computeIfPresent(Bytes.name(key), (name, queues) -> {
-            queues.remove(Integer.valueOf(Bytes.field(key)));
+            dirty |= queues.remove(Integer.valueOf(Bytes.field(key))) != null;
             return queues.isEmpty() ? null : queues;
         });
-        dirty = true;
     }
 
     @Override

@@ -5,7 +5,7 @@ import org.apache.rocketmq.broker.BrokerController;
 
 /**
  * The broker's own copying of whole tables. It looks at the time of its last round before it begins one, and that field is what is set
- * here: far ahead to pause it, to now to let it go on in its time.
+ * here: far ahead to pause it, long ago to let it go on at its next tick.
  */
 final class OwnSync {
     private static final long FAR_AHEAD = Long.MAX_VALUE / 2;
@@ -39,7 +39,7 @@ final class OwnSync {
     private static void set(Object owner, boolean pause) {
         Field field = Reflect.field(owner, "lastSyncTimeMs");
         if (field != null) {
-            Reflect.set(owner, "lastSyncTimeMs", pause ? FAR_AHEAD : System.currentTimeMillis());
+            Reflect.set(owner, "lastSyncTimeMs", pause ? FAR_AHEAD : 0L);
         }
     }
 }

@@ -8,6 +8,7 @@ import org.apache.rocketmq.broker.plugin.BrokerAttachedPlugin;
 public final class Plugin implements BrokerAttachedPlugin {
     private final BrokerController broker;
     private Replication replication;
+    private String absent = "not loaded";
 
     Plugin(BrokerController broker) {
         this.broker = broker;
@@ -15,8 +16,7 @@ public final class Plugin implements BrokerAttachedPlugin {
 
     /** Makes the plugin one of the broker's, and loads it: the broker's own round of loading is over when it gets here. */
     static void attach(BrokerController broker) {
-        if (!Settings.enabled()) {
-            Log.info("switched off; the broker syncs its metadata as without it");
+        if (broker.getBrokerAttachedPlugins().stream().anyMatch(Plugin.class::isInstance)) {
             return;
         }
         Plugin plugin = new Plugin(broker);
@@ -31,17 +31,23 @@ public final class Plugin implements BrokerAttachedPlugin {
 
     @Override
     public boolean load() {
-        Replication made = null;
+        if (replication != null) {
+            return true;
+        }
         try {
+            String against = Support.reasonAgainst(broker);
+            if (against != null) {
+                absent = against;
+                Log.warn("not started, the broker syncs its metadata as without it: " + against);
+                return true;
+            }
             Native.load();
-            made = new Replication(broker, Settings.of(broker));
+            Replication made = new Replication(broker, Settings.of(broker), Switch.of(broker));
             made.load();
             replication = made;
         } catch (Exception | LinkageError e) {
+            absent = e.toString();
             Log.error("not started, the broker syncs its metadata as without it: " + e.getMessage(), e);
-            if (made != null) {
-                made.stop();
-            }
         }
         return true;
     }
@@ -67,20 +73,22 @@ public final class Plugin implements BrokerAttachedPlugin {
 
     @Override
     public void syncMetadataReverse(String brokerAddr) {
-        /* an acting master's changes come by its node's log, when this one follows it */
+        /* only brokers with acting masters call it, and Support turns those away */
     }
 
     @Override
     public void buildRuntimeInfo(Map<String, String> info) {
         if (replication != null) {
             replication.describe(info);
+        } else {
+            info.put("metasync_state", "absent: " + absent);
         }
     }
 
     @Override
     public void statusChanged(boolean shouldStart) {
         if (replication != null) {
-            replication.wake();
+            replication.statusChanged(shouldStart);
         }
     }
 }

@@ -1,22 +1,15 @@
 package io.metasync.rocketmq;
 
-import java.io.File;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.StandardCopyOption;
-import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.MixAll;
-import org.apache.rocketmq.remoting.protocol.DataVersion;
-import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
-import org.apache.rocketmq.remoting.protocol.body.BrokerMemberGroup;
 import org.apache.rocketmq.store.config.BrokerRole;
 
 /**
@@ -27,67 +20,73 @@ import org.apache.rocketmq.store.config.BrokerRole;
  *   start()  a watcher: role changes, versions, what no map shows, whether the broker's own sync has to go on
  *   stop()   the maps log no more, the node is closed
  * </pre>
+ *
+ * <p>What can't be done now (somebody else was promoted, a log that has failed, a disk that is full) ends the node. The broker then goes on
+ * as without it, and it is tried again from time to time.
  */
-final class Replication implements Native.Callbacks {
+final class Replication {
     static final int POLL_MS = 200;
     private static final int PERSIST_MS = 1000;
-    private static final int LEAD_MS = 30_000;
     private static final int SOON_MS = 1;
-    private static final String ROLE_FILE = "role";
+    private static final String OFF = "off";
 
     private final BrokerController broker;
     private final Settings settings;
+    private final Switch wanted;
+    private final DataDir dir;
     private final Map<String, BrokerTable> tables = new LinkedHashMap<>();
     private final VersionTable versions;
-    private final Applier applier;
     private final OwnSync ownSync;
+    private final Sync sync = new Sync();
+    private final Overrun overrun;
+    private final Report report;
     private final ScheduledExecutorService files = Executors.newSingleThreadScheduledExecutor(task -> {
         Thread thread = new Thread(task, "metasync-files");
         thread.setDaemon(true);
         return thread;
     });
     private final Thread watcher = new Thread(this::watch, "metasync-watch");
-    private MetaNode node;
-    private boolean leading;
-    private String followed;
-    private long inSyncAt;
     private volatile boolean stopped;
     private boolean woken;
 
-    Replication(BrokerController broker, Settings settings) {
+    /* The role, and what comes with it. Taken by the watcher, and by the broker's threads that change its role. */
+    private final ReentrantLock roles = new ReentrantLock();
+    private volatile MetaNode node;
+    private Leading leading;
+    private String followed;
+    private long retryAt = System.nanoTime();
+    private long auditAt;
+    private boolean overrunDue;
+    private boolean logFailed;
+    private long inSyncAt = System.nanoTime();
+    private String state = "";
+
+    Replication(BrokerController broker, Settings settings, Switch wanted) {
         this.broker = broker;
         this.settings = settings;
+        this.wanted = wanted;
+        this.dir = new DataDir(settings.dir);
         Counted counted = new Counted(this::wake);
         for (BrokerTable table : Tables.of(broker, counted)) {
             tables.put(table.name(), table);
         }
-        versions = new VersionTable(tables);
-        Map<String, BrokerTable> all = new LinkedHashMap<>(tables);
-        all.put(versions.name(), versions);
-        applier = new Applier(all);
+        versions = new VersionTable(new LinkedHashMap<>(tables));
+        tables.put(versions.name(), versions);
         ownSync = new OwnSync(broker);
+        overrun = new Overrun(broker, settings.clampsBeyondEnd);
+        report = new Report(settings, tables, overrun);
         watcher.setDaemon(true);
     }
 
     // ---- life -----------------------------------------------------------------------------------------------------------------------
 
-    void load() throws IOException {
-        MetaNode.Config config = new MetaNode.Config();
-        config.dir = settings.dir;
-        config.cluster = settings.cluster;
-        config.name = settings.name;
-        config.listen = settings.listen;
-        config.secret = settings.secret;
-        config.control = settings.control();
-        config.policyFile = settings.policyFile;
-        node = MetaNode.open(config, this);
+    void load() {
         tables.values().forEach(BrokerTable::observe);
-        if (isMaster()) {
-            lead();
-        }
+        step(true, isMaster());
     }
 
     void start() {
+        Names.open();
         watcher.start();
         files.scheduleWithFixedDelay(this::persist, PERSIST_MS, PERSIST_MS, TimeUnit.MILLISECONDS);
     }
@@ -105,126 +104,288 @@ final class Replication implements Native.Callbacks {
     void stop() {
         stopped = true;
         wake();
-        if (watcher.isAlive()) {
-            try {
-                watcher.join(5000);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
+        MetaNode open = node;
+        if (open != null) {
+            open.endCalls(); /* the watcher may be waiting in one */
         }
-        logNoMore();
-        if (node != null) {
-            node.close();
+        roles.lock();
+        try {
+            closeNode();
+            ownSync.pause(false);
+        } finally {
+            roles.unlock();
         }
         files.shutdown();
         persist();
     }
 
+    // ---- the node -------------------------------------------------------------------------------------------------------------------
+
+    private void openNode() throws IOException {
+        settings.prepare();
+        MetaNode.Config config = new MetaNode.Config();
+        config.dir = settings.dir;
+        config.cluster = settings.cluster;
+        config.name = settings.name;
+        config.listen = settings.listen;
+        config.secret = settings.secret;
+        config.control = settings.control();
+        config.policyFile = settings.policyFile;
+        node = MetaNode.open(config, new Host(tables, this::wake));
+    }
+
+    private void closeNode() {
+        if (leading != null) {
+            leading.end();
+            leading = null;
+        }
+        if (node != null) {
+            node.close();
+            node = null;
+        }
+        followed = null;
+        sync.forget();
+    }
+
+    /** Opens the node; data that it can't go on with is moved aside, never removed. */
+    private void open() throws IOException {
+        try {
+            openNode();
+        } catch (MetasyncException e) {
+            if (!isForeign(e.code()) || !isOfData(e)) {
+                throw e;
+            }
+            dir.moveAside(e.getMessage());
+            openNode();
+        }
+    }
+
+    private static boolean isForeign(int code) {
+        return code == MetasyncException.DAMAGED || code == MetasyncException.FORMAT || code == MetasyncException.CLUSTER
+            || code == MetasyncException.VERSION;
+    }
+
+    /** Not of the policy file, whose faults have the same codes. */
+    private boolean isOfData(MetasyncException e) {
+        return !e.getMessage().contains(settings.policyFile);
+    }
+
     // ---- roles ----------------------------------------------------------------------------------------------------------------------
 
-    private boolean isMaster() {
+    private boolean isElected() {
+        return broker.getBrokerConfig().isEnableControllerMode();
+    }
+
+    private boolean hasMasterRole() {
         return broker.getMessageStoreConfig().getBrokerRole() != BrokerRole.SLAVE && broker.getBrokerConfig().getBrokerId() == MixAll.MASTER_ID;
     }
 
-    private void allTables(java.util.function.Consumer<BrokerTable> action) {
-        tables.values().forEach(action);
-        action.accept(versions);
+    private int term() {
+        return broker.getReplicasManager() == null ? 0 : broker.getReplicasManager().getMasterEpoch();
     }
 
-    private void lead() throws IOException {
-        boolean promoted = "follower".equals(lastRole());
-        if (promoted) {
-            node.promote(false, LEAD_MS);
-        } else {
-            node.lead(peers(), LEAD_MS);
+    /** In controller mode the configured role says nothing until somebody was elected, and the term comes before the role. */
+    private boolean isMaster() {
+        return hasMasterRole() && (!isElected()
+            || (term() > 0 && broker.getBrokerAddr().equals(broker.getReplicasManager().getMasterAddress())));
+    }
+
+    /** The broker changes its role right now; it waits for this. */
+    void statusChanged(boolean master) {
+        if (master && hasMasterRole() && (!isElected() || term() > 0)) {
+            step(false, true);
+        } else if (!master && !hasMasterRole()) {
+            roles.lock();
+            try {
+                resign(); /* from here on its changes are its own */
+            } finally {
+                roles.unlock();
+            }
         }
-        rememberRole("leader");
-        followed = null;
+        wake();
+    }
+
+    /** Brings the node to what the broker is by now. loaded: the broker has just loaded its files. */
+    private void step(boolean loaded, boolean master) {
+        roles.lock();
+        try {
+            if (stopped) {
+                return;
+            }
+            if (!wanted.isAllowMetadataIncrementalSync()) {
+                switchOff();
+            } else if (node != null || System.nanoTime() - retryAt >= 0) {
+                if (node == null) {
+                    open();
+                }
+                if (master) {
+                    beMaster(loaded);
+                } else {
+                    beSlave();
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            giveUp(e);
+        } finally {
+            roles.unlock();
+        }
+    }
+
+    private void switchOff() {
+        if (!state.equals(OFF)) {
+            Log.info("switched off, the broker syncs its metadata as without it");
+        }
+        closeNode();
         ownSync.pause(false);
-        allTables(table -> {
-            MetaTable meta = node.table(table.name(), table.type());
-            if (!leading && !promoted) {
-                compare(table, meta);
-            }
-            table.lead(meta);
-        });
-        leading = true;
+        state = OFF;
+        report.state(state);
+        retryAt = System.nanoTime();
     }
 
-    private void logNoMore() {
-        allTables(table -> table.lead(null));
-        leading = false;
-    }
-
-    /** What the broker has loaded from its files against what the log says: nobody may be rewound by an old file. */
-    private void compare(BrokerTable table, MetaTable meta) {
-        try (MetaTable.Comparison comparison = meta.compare(versionOf(table), writtenAt(table))) {
-            table.each(comparison::entry);
-            long[] result = comparison.finish();
-            if (result[1] > 0) {
-                Log.info("table " + table.name() + ": " + result[1] + " entries differed between the broker's files and the log; "
-                    + result[2] + " are the files', " + result[3] + " the log's, " + result[4] + " neither's");
-            }
+    private void giveUp(Exception e) {
+        String words = "not replicating: " + e.getMessage();
+        if (!stopped && !state.equals(words)) {
+            tell(e);
         }
-        table.applied();
-        table.persist();
+        state = words;
+        report.state(state);
+        closeNode();
+        retryAt = System.nanoTime() + settings.retryMs * 1_000_000L;
     }
 
-    /** 1: the broker's version is higher than the logged one, -1: lower, 0: they don't tell. */
-    private int versionOf(BrokerTable table) {
-        if (table.version() == null) {
-            return 0;
+    private void tell(Exception e) {
+        if (e instanceof MetasyncException && ((MetasyncException) e).code() == MetasyncException.DEPOSED) {
+            Log.warn("this broker is master, but another one of its group was promoted after it: what is changed here is not replicated, and its "
+                + "node leads nobody. Restart this broker as a slave, or stop the other one for good (" + e.getMessage() + ")");
+        } else {
+            Log.error("the broker goes on without replication of its metadata, it is tried again every " + settings.retryMs / 1000 + " s: "
+                + e.getMessage(), e);
         }
-        MetaTable meta = node.table(versions.name(), versions.type());
-        byte[] logged = meta == null ? null : meta.get(Bytes.key(table.name()));
-        DataVersion version = logged == null ? null : RemotingSerializable.fromJson(Bytes.text(logged), DataVersion.class);
-        return version == null ? 0 : Long.compare(table.version().getCounter().get(), version.getCounter().get());
     }
 
-    private long writtenAt(BrokerTable table) {
-        File file = table.file();
-        return file == null ? 0 : file.lastModified() * 1000;
+    private void resign() {
+        if (leading != null) {
+            leading.end();
+            leading = null;
+        }
     }
 
-    /** The nodes of the other brokers of this group, as far as the name servers know them. */
-    private String[] peers() {
-        List<String> addresses = new ArrayList<>();
+    // ---- master -----------------------------------------------------------------------------------------------------------------------
+
+    private void beMaster(boolean loaded) throws IOException {
+        int role = node.position().role;
+        if (leading == null) {
+            lead(loaded, true);
+        } else if (role != MetaNode.ROLE_LEADER) {
+            lost();
+        } else if (System.nanoTime() - auditAt >= 0) {
+            audit();
+        }
+    }
+
+    /** compares: the broker's tables come from its files. retries: data that it can't lead with may be moved aside. */
+    private void lead(boolean compares, boolean retries) throws IOException {
+        Leading made = new Leading(node, tables, versions);
+        Leading.Claim claim = new Leading.Claim();
+        claim.loaded = compares;
+        claim.promoted = followed != null || dir.followedLast();
+        claim.term = isElected() ? term() : 0;
+        claim.lostReign = dir.lostReign();
+        claim.peers = () -> Peers.of(broker, settings);
         try {
-            BrokerMemberGroup group = broker.getBrokerOuterAPI() == null ? null : broker.getBrokerOuterAPI()
-                .syncBrokerMemberGroup(broker.getBrokerConfig().getBrokerClusterName(), broker.getBrokerConfig().getBrokerName());
-            if (group != null) {
-                group.getBrokerAddrs().forEach((id, address) -> {
-                    if (!address.equals(broker.getBrokerAddr())) {
-                        addresses.add(settings.peer(address));
-                    }
-                });
+            made.begin(claim);
+        } catch (MetasyncException e) {
+            boolean damaged = e.code() == MetasyncException.DAMAGED || e.code() == MetasyncException.NOT_PROMOTABLE;
+            if (!retries || !damaged) {
+                throw e;
             }
-        } catch (Exception e) {
-            Log.info("the name servers were not asked for other brokers of this group: " + e.getMessage());
+            closeNode();
+            dir.moveAside(e.getMessage());
+            openNode();
+            lead(compares, false);
+            return;
         }
-        return addresses.toArray(new String[0]);
+        leading = made;
+        followed = null;
+        logFailed = false;
+        ownSync.pause(false);
+        dir.remember("leader", node.position().knownReign);
+        auditAt = System.nanoTime() + settings.auditMs * 1_000_000L;
+        overrunDue = true;
+        state = "leads";
+        report.state(state);
     }
 
-    private String lastRole() {
-        try {
-            return new String(Files.readAllBytes(new File(settings.dir, ROLE_FILE).toPath()), StandardCharsets.UTF_8).trim();
-        } catch (IOException e) {
-            return "";
+    /**
+     * The node leads no more. If its log has failed, its policy says whether the broker may go on changing its tables, so that they go on asking
+     * it, until it is opened anew. Otherwise somebody else leads.
+     */
+    private void lost() {
+        boolean failed = Boolean.TRUE.equals(Report.part(Report.parse(node.status()), "log").get("failed"));
+        if (!failed) {
+            throw new MetasyncException(MetasyncException.DEPOSED, (String) Report.parse(node.status()).get("reason"));
+        }
+        if (!logFailed) {
+            logFailed = true;
+            state = "not replicating: its log has failed";
+            report.state(state);
+            Log.error(state + ", the node is opened anew in " + settings.retryMs / 1000 + " s");
+            retryAt = System.nanoTime() + settings.retryMs * 1_000_000L;
+        } else if (System.nanoTime() - retryAt >= 0) {
+            closeNode();
         }
     }
 
-    private void rememberRole(String role) throws IOException {
-        File temporary = new File(settings.dir, ROLE_FILE + ".new");
-        Files.write(temporary.toPath(), role.getBytes(StandardCharsets.UTF_8));
-        Files.move(temporary.toPath(), new File(settings.dir, ROLE_FILE).toPath(), StandardCopyOption.ATOMIC_MOVE);
+    private void audit() {
+        for (BrokerTable table : tables.values()) {
+            int missed = table.audit();
+            if (missed > 0) {
+                Log.info("table " + table.name() + ": " + missed + " entries had changed in a way that was not seen, the audit has logged them");
+            }
+        }
+        auditAt = System.nanoTime() + settings.auditMs * 1_000_000L;
+    }
+
+    // ---- slave ------------------------------------------------------------------------------------------------------------------------
+
+    private void beSlave() throws IOException {
+        resign();
+        String master = broker.getSlaveSynchronize() == null ? null : broker.getSlaveSynchronize().getMasterAddr();
+        if (master != null && !master.equals(broker.getBrokerAddr())) {
+            follow(settings.peer(master));
+        } else if (followed == null) {
+            state = "waits for a master";
+            report.state(state);
+        }
+        keepOwnSync();
     }
 
     private void follow(String address) throws IOException {
-        logNoMore();
+        int role = node.position().role;
+        if (address.equals(followed) && role == MetaNode.ROLE_FOLLOWER) {
+            return;
+        }
+        if (address.equals(followed)) {
+            throw new MetasyncException(MetasyncException.LOG_FAILED, (String) Report.parse(node.status()).get("reason"));
+        }
         node.follow(address);
-        rememberRole("follower");
+        dir.remember("follower", node.position().knownReign);
         followed = address;
-        inSyncAt = System.nanoTime();
+        sync.forget();
+        state = "follows " + address;
+        report.state(state);
+    }
+
+    /** The broker's own sync is off while this node is in sync, and for a while after, so that a flap changes nothing. */
+    private void keepOwnSync() {
+        long now = System.nanoTime();
+        if (followed != null && sync.look(node)) {
+            inSyncAt = now;
+            ownSync.pause(true);
+            tables.values().forEach(BrokerTable::mend);
+        } else if (ownSync.isPaused()) {
+            ownSync.pause(now - inSyncAt < settings.graceMs * 1_000_000L);
+        }
     }
 
     // ---- watching -------------------------------------------------------------------------------------------------------------------
@@ -250,126 +411,56 @@ final class Replication implements Native.Callbacks {
             try {
                 await();
                 if (!stopped) {
-                    takeRole();
-                    tables.values().forEach(BrokerTable::poll);
-                    versions.poll();
-                    if (ownSync.isPaused()) {
-                        allTables(BrokerTable::mend);
-                    }
+                    step(false, isMaster());
+                    poll();
                 }
             } catch (InterruptedException e) {
                 return;
-            } catch (IOException | RuntimeException e) {
+            } catch (RuntimeException | LinkageError e) {
                 Log.warn("watcher", e);
             }
         }
     }
 
-    /** The role that the broker has by now. */
-    private void takeRole() throws IOException {
-        if (isMaster()) {
-            if (!leading || node.position().role != MetaNode.ROLE_LEADER) {
-                leading = false;
-                lead();
-            }
-            return;
+    /** One table's trouble is not the others'. */
+    private void poll() {
+        if (node == null) {
+            ownSyncWithoutNode();
         }
-        String master = broker.getSlaveSynchronize() == null ? null : broker.getSlaveSynchronize().getMasterAddr();
-        if (master != null && !master.equals(broker.getBrokerAddr())) {
-            String address = settings.peer(master);
-            if (leading || !address.equals(followed)) {
-                follow(address);
-            }
-        } else if (leading) {
-            logNoMore();
-        }
-        keepOwnSync();
-    }
-
-    /** The broker's own sync is off while this node is in sync, and for a while after, so that a flap changes nothing. */
-    private void keepOwnSync() {
-        long now = System.nanoTime();
-        if (followed != null && isInSync()) {
-            inSyncAt = now;
-            ownSync.pause(true);
-        } else if (ownSync.isPaused()) {
-            ownSync.pause(now - inSyncAt < settings.graceMs * 1_000_000L);
-        }
-    }
-
-    private boolean isInSync() {
-        MetaNode.Position position = node.position();
-        return position.role == MetaNode.ROLE_FOLLOWER && position.hostApplied > 0 && position.hostApplied >= position.leaderHead;
-    }
-
-    // ---- callbacks, on the node's host thread ----------------------------------------------------------------------------------------
-
-    @Override
-    public int apply(byte[] table, int flags, long lsn, byte[] changes, int count) {
-        try {
-            applier.apply(Bytes.text(table), flags, changes);
-            return 0;
-        } catch (RuntimeException e) {
-            Log.error("table " + Bytes.text(table) + " at lsn " + lsn + " could not be applied", e);
-            return -1;
-        }
-    }
-
-    @Override
-    public void role(int role, byte[] reason) {
-        wake();
-    }
-
-    @Override
-    public void log(int severity, byte[] line) {
-        if (severity >= 3) {
-            Log.error(Bytes.text(line));
-        } else if (severity == 2) {
-            Log.warn(Bytes.text(line));
-        } else if (severity == 1) {
-            Log.info(Bytes.text(line));
-        }
-    }
-
-    @Override
-    public void entered(byte[] table, byte[] key) {
-        BrokerTable entered = tables.get(Bytes.text(table));
-        MetaTable meta = entered == null ? null : entered.meta();
-        if (meta != null) {
-            entered.each((name, value) -> {
-                if (key == null || java.util.Arrays.equals(name, key)) {
-                    meta.offer(name, value);
+        for (BrokerTable table : tables.values()) {
+            try {
+                table.poll();
+            } catch (MetasyncException e) {
+                if (e.code() != MetasyncException.CLOSED && e.code() != MetasyncException.NOT_LEADER) {
+                    Log.warn("table " + table.name() + " could not be looked at", e);
                 }
-            });
+            }
+        }
+        if (overrunDue && leading != null && overrun.isReady()) {
+            overrunDue = false;
+            overrun.look();
         }
     }
 
-    @Override
-    public int resolved(byte[] table, byte[] key, byte[] value) {
-        BrokerTable resolved = versions.name().equals(Bytes.text(table)) ? versions : tables.get(Bytes.text(table));
-        try {
-            if (resolved != null && value != null) {
-                resolved.put(key, value);
-            } else if (resolved != null) {
-                resolved.remove(key);
-            }
-            return 0;
-        } catch (RuntimeException e) {
-            Log.error("table " + Bytes.text(table) + ", key " + Bytes.text(key) + ": the decided value could not be applied", e);
-            return -1;
+    private void ownSyncWithoutNode() {
+        if (ownSync.isPaused()) {
+            ownSync.pause(System.nanoTime() - inSyncAt < settings.graceMs * 1_000_000L);
         }
     }
 
     // ---- for operators ----------------------------------------------------------------------------------------------------------------
 
     void describe(Map<String, String> info) {
-        MetaNode.Position position = node.position();
-        info.put("metasync_role", MetaNode.roleName(position.role));
-        info.put("metasync_epoch", position.reign + "." + position.run);
-        info.put("metasync_leader", followed == null ? "" : followed);
-        info.put("metasync_position", String.valueOf(position.applied));
-        info.put("metasync_host_applied", String.valueOf(position.hostApplied));
-        info.put("metasync_lag", String.valueOf(Math.max(0, position.leaderHead - position.applied)));
-        info.put("metasync_own_sync", ownSync.isPaused() ? "paused" : "on");
+        if (!roles.tryLock()) {
+            info.put("metasync_state", "its role is changing");
+            return;
+        }
+        try {
+            report.describe(info, node, followed, ownSync.isPaused(), leading == null ? Collections.emptyMap() : leading.blocked());
+        } catch (MetasyncException e) {
+            info.put("metasync_state", e.getMessage());
+        } finally {
+            roles.unlock();
+        }
     }
 }

@@ -4,20 +4,27 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
+import java.net.NetworkInterface;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Properties;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.BrokerConfig;
 
 /**
- * What the plugin runs with: all of it follows from the broker's own configuration, unless a system property says otherwise
- * (docs/rocketmq.md lists them).
+ * What the plugin runs with: all of it follows from the broker's own configuration, unless a line of broker.conf or
+ * a system property says otherwise (docs/rocketmq.md lists them).
  */
 final class Settings {
     /** A node's port is its broker's port and this. */
     static final int PORT_OFFSET = 5;
-    static final int GRACE_MS = 90_000;
+    private static final int GRACE_MS = 90_000;
+    private static final int AUDIT_MS = 600_000;
+    private static final int RETRY_MS = 30_000;
+    private static final String LOOPBACK = "127.0.0.1";
 
     final String dir;
     final String cluster;
@@ -27,17 +34,33 @@ final class Settings {
     final String policyFile;
     final int portOffset;
     final int graceMs;
+    final int auditMs;
+    final int retryMs;
+    final boolean clampsBeyondEnd;
+    final List<String> peers;
+    private final Properties configured;
+    private final boolean shippedPolicy;
 
     private Settings(BrokerController broker) throws IOException {
         BrokerConfig config = broker.getBrokerConfig();
+        configured = broker.getConfiguration().getAllConfigs();
         dir = text("metasync.dir", broker.getMessageStoreConfig().getStorePathRootDir() + File.separator + "metasync");
         cluster = text("metasync.cluster", config.getBrokerClusterName() + "." + config.getBrokerName());
-        name = config.getBrokerName() + "-" + config.getBrokerId();
+        boolean elected = config.isEnableControllerMode(); /* then the id is the role, and comes later */
+        name = config.getBrokerName() + "-" + (elected ? broker.getNettyServerConfig().getListenPort() : config.getBrokerId());
         portOffset = number("metasync.portOffset", PORT_OFFSET);
         graceMs = number("metasync.graceMs", GRACE_MS);
-        Files.createDirectories(new File(dir).toPath());
+        auditMs = number("metasync.auditMs", AUDIT_MS);
+        retryMs = number("metasync.retryMs", RETRY_MS);
+        clampsBeyondEnd = choice("metasync.beyondEnd", "report", "clamp");
+        peers = Arrays.asList(text("metasync.peers", "").isEmpty() ? new String[0] : text("metasync.peers", "").split("[,;] *"));
         secret = secret(text("metasync.secretFile", home("metasync.secret")));
-        policyFile = policy(text("metasync.policy", home("metasync.lua")));
+        String policy = text("metasync.policy", home("metasync.lua"));
+        shippedPolicy = policy == null || !new File(policy).exists();
+        if (shippedPolicy && property("metasync.policy") != null) {
+            throw new IOException("metasync.policy: there is no file " + policy);
+        }
+        policyFile = shippedPolicy ? dir + File.separator + "rocketmq.lua" : policy;
         listen = listen(config, broker.getNettyServerConfig().getListenPort());
     }
 
@@ -45,22 +68,31 @@ final class Settings {
         return new Settings(broker);
     }
 
-    /** RIP-81's switch, and ours. */
-    static boolean enabled() {
-        return !"false".equals(System.getProperty("allowMetadataIncrementalSync")) && !"false".equals(System.getProperty("metasync.enabled"));
+    /** As -D, or a line of broker.conf; null if it is nowhere. */
+    private String property(String name) {
+        String value = System.getProperty(name, configured.getProperty(name));
+        return value == null || value.trim().isEmpty() ? null : value.trim();
     }
 
-    private static String text(String property, String fallback) {
-        String value = System.getProperty(property);
-        return value == null || value.isEmpty() ? fallback : value;
+    private String text(String name, String fallback) {
+        String value = property(name);
+        return value == null ? fallback : value;
     }
 
-    private static int number(String property, int fallback) {
-        String value = System.getProperty(property);
+    private boolean choice(String name, String no, String yes) {
+        String value = text(name, no);
+        if (!value.equals(no) && !value.equals(yes)) {
+            throw new IllegalArgumentException(name + "=" + value + " is neither " + no + " nor " + yes);
+        }
+        return value.equals(yes);
+    }
+
+    private int number(String name, int fallback) {
+        String value = property(name);
         try {
             return value == null ? fallback : Integer.parseInt(value);
         } catch (NumberFormatException e) {
-            throw new IllegalArgumentException("-D" + property + "=" + value + " is no number");
+            throw new IllegalArgumentException(name + "=" + value + " is no number");
         }
     }
 
@@ -77,19 +109,18 @@ final class Settings {
         return new String(Files.readAllBytes(new File(path).toPath()), StandardCharsets.UTF_8).trim();
     }
 
-    /** The site's policy, or the one that is shipped; a file, since that is what can be reloaded. */
-    private String policy(String path) throws IOException {
-        if (path != null && new File(path).exists()) {
-            return path;
+    /** Makes the data directory. The policy that is shipped is put into it, as a file, since that is what can be reloaded. */
+    void prepare() throws IOException {
+        Files.createDirectories(new File(dir).toPath());
+        if (!shippedPolicy) {
+            return;
         }
-        File shipped = new File(dir, "rocketmq.lua");
         try (InputStream in = Settings.class.getResourceAsStream("/policies/rocketmq.lua")) {
             if (in == null) {
                 throw new IOException("/policies/rocketmq.lua is not in the jar");
             }
-            Files.copy(in, shipped.toPath(), StandardCopyOption.REPLACE_EXISTING);
+            Files.copy(in, new File(policyFile).toPath(), StandardCopyOption.REPLACE_EXISTING);
         }
-        return shipped.getPath();
     }
 
     /** The broker's own address; without a secret only if that is loopback. */
@@ -97,8 +128,8 @@ final class Settings {
         String address = text("metasync.address", config.getBrokerIP1());
         int port = number("metasync.port", brokerPort + portOffset);
         if (secret == null && !InetAddress.getByName(address).isLoopbackAddress()) {
-            Log.warn("no secret file, so this node listens on 127.0.0.1 only and brokers of other hosts can't follow it (conf/metasync.secret)");
-            address = "127.0.0.1";
+            Log.warn("no secret file, so this node listens on " + LOOPBACK + " only and brokers of other hosts can't follow it (conf/metasync.secret)");
+            address = LOOPBACK;
         }
         return address + ":" + port;
     }
@@ -107,9 +138,22 @@ final class Settings {
         return dir + File.separator + "control.sock";
     }
 
-    /** The node of the broker at this address. */
+    /** The node of the broker at this address. Without a secret, that of a broker on this machine is reached by its loopback address. */
     String peer(String brokerAddress) {
         int colon = brokerAddress.lastIndexOf(':');
-        return brokerAddress.substring(0, colon + 1) + (Integer.parseInt(brokerAddress.substring(colon + 1)) + portOffset);
+        String host = brokerAddress.substring(0, colon);
+        if (secret == null && isOfThisMachine(host)) {
+            host = LOOPBACK;
+        }
+        return host + ":" + (Integer.parseInt(brokerAddress.substring(colon + 1)) + portOffset);
+    }
+
+    private static boolean isOfThisMachine(String host) {
+        try {
+            InetAddress address = InetAddress.getByName(host);
+            return !address.isLoopbackAddress() && NetworkInterface.getByInetAddress(address) != null;
+        } catch (IOException e) {
+            return false;
+        }
     }
 }

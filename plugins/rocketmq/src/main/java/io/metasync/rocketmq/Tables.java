@@ -12,8 +12,9 @@ final class Tables {
     static List<BrokerTable> of(BrokerController broker, Counted counted) {
         List<BrokerTable> tables = new ArrayList<>();
         tables.add(new TopicTable(broker, counted));
-        tables.add(new GroupTable(broker, counted));
-        tables.add(new ForbiddenTable(broker, counted));
+        BrokerTable groups = new GroupTable(broker, counted);
+        tables.add(groups);
+        tables.add(new ForbiddenTable(broker, counted, groups));
         tables.add(new TopicMappingTable(broker, counted));
         tables.add(new RequestModeTable(broker));
         tables.add(new QueueOffsetTable("offset", broker, "offsetTable", true));

@@ -12,6 +12,8 @@ final class TimerCheckpointTable extends PolledTable {
     private static final String READ_TIME = "lastReadTimeMs";
     private static final String MASTER_OFFSET = "masterTimerQueueOffset";
 
+    private static final int PAUSE_MS = 3000;
+
     private final BrokerController broker;
 
     TimerCheckpointTable(BrokerController broker) {
@@ -59,6 +61,12 @@ final class TimerCheckpointTable extends PolledTable {
     @Override
     void remove(byte[] key) {
         /* it always has its four numbers */
+    }
+
+    /** It moves all the time, and the broker's own sync looks every 3 s. */
+    @Override
+    int pauseMs() {
+        return PAUSE_MS;
     }
 
     /** It says how far this broker's own files are read. */

@@ -48,14 +48,30 @@ final class TimerMetricsTable extends PolledTable {
     @Override
     void each(Visitor visitor) {
         for (Map.Entry<String, TimerMetrics.Metric> entry : counts().entrySet()) {
-            visitor.entry(Bytes.key(entry.getKey()), Bytes.utf8(RemotingSerializable.toJson(entry.getValue(), false)));
+            if (Bytes.isKey(entry.getKey())) {
+                visitor.entry(Bytes.key(entry.getKey()), Bytes.utf8(RemotingSerializable.toJson(entry.getValue(), false)));
+            }
         }
+    }
+
+    @Override
+    byte[] get(byte[] key) {
+        TimerMetrics.Metric metric = counts().get(Bytes.text(key));
+        return metric == null ? null : Bytes.utf8(RemotingSerializable.toJson(metric, false));
+    }
+
+    @Override
+    void touched() {
+        dirty = true;
     }
 
     @Override
     void put(byte[] key, byte[] value) {
         synchronized (told) {
             told.put(Bytes.text(key), value);
+            if (Arrays.equals(value, get(key))) {
+                return;
+            }
             counts().put(Bytes.text(key), RemotingSerializable.fromJson(Bytes.text(value), TimerMetrics.Metric.class));
         }
         dirty = true;
@@ -65,9 +81,8 @@ final class TimerMetricsTable extends PolledTable {
     void remove(byte[] key) {
         synchronized (told) {
             told.remove(Bytes.text(key));
-            counts().remove(Bytes.text(key));
+            dirty |= counts().remove(Bytes.text(key)) != null;
         }
-        dirty = true;
     }
 
     @Override

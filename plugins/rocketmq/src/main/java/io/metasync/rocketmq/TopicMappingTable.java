@@ -12,12 +12,10 @@ final class TopicMappingTable extends ConfigTable<TopicQueueMappingDetail> {
     private static final String FIELD = "topicQueueMappingTable";
 
     private final BrokerController broker;
-    private final Counted counted;
 
     TopicMappingTable(BrokerController broker, Counted counted) {
-        super("topic_mapping", TopicQueueMappingDetail.class);
+        super("topic_mapping", TopicQueueMappingDetail.class, counted);
         this.broker = broker;
-        this.counted = counted;
     }
 
     private TopicQueueMappingManager manager() {
@@ -37,11 +35,6 @@ final class TopicMappingTable extends ConfigTable<TopicQueueMappingDetail> {
     @Override
     void store() {
         manager().persist();
-    }
-
-    @Override
-    public void changed() {
-        counted.changed(this);
     }
 
     @Override

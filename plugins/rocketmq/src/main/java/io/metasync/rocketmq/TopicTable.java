@@ -3,21 +3,21 @@ package io.metasync.rocketmq;
 import java.io.File;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.broker.topic.TopicConfigManager;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
 
 /** Topics. */
 final class TopicTable extends ConfigTable<TopicConfig> {
     private final BrokerController broker;
-    private final Counted counted;
     private final List<TopicConfig> fresh = new ArrayList<>();
 
     TopicTable(BrokerController broker, Counted counted) {
-        super("topic", TopicConfig.class);
+        super("topic", TopicConfig.class, counted);
         this.broker = broker;
-        this.counted = counted;
     }
 
     @Override
@@ -35,9 +35,14 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     }
 
     @Override
-    void put(byte[] key, byte[] value) {
-        super.put(key, value);
-        fresh.add(table().get(Bytes.text(key)));
+    void changedBy(String name, TopicConfig topic) {
+        fresh.add(topic);
+    }
+
+    /** A manager that has loaded no file has just these. */
+    @Override
+    Map<String, TopicConfig> builtIn() {
+        return new TopicConfigManager(broker).getTopicConfigTable();
     }
 
     @Override
@@ -54,11 +59,6 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     }
 
     @Override
-    public void changed() {
-        counted.changed(this);
-    }
-
-    @Override
     File file() {
         return new File(broker.getTopicConfigManager().configFilePath());
     }
@@ -66,13 +66,5 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     @Override
     DataVersion version() {
         return broker.getTopicConfigManager().getDataVersion();
-    }
-
-    /** The order flag is set inside of the objects, with one count of the version for all of them. */
-    @Override
-    void poll() {
-        if (counted.surprised(this)) {
-            offerAll();
-        }
     }
 }

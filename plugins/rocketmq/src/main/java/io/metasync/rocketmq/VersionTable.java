@@ -11,7 +11,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
  */
 final class VersionTable extends BrokerTable {
     private final Map<String, BrokerTable> tables;
-    private final Map<String, String> logged = new HashMap<>();
+    private final Map<String, DataVersion> logged = new HashMap<>();
     private final Map<String, DataVersion> told = new HashMap<>();
 
     VersionTable(Map<String, BrokerTable> tables) {
@@ -33,11 +33,18 @@ final class VersionTable extends BrokerTable {
     }
 
     @Override
+    byte[] get(byte[] key) {
+        BrokerTable table = tables.get(Bytes.text(key));
+        return table == null || table.version() == null ? null : Bytes.utf8(json(table.version()));
+    }
+
+    @Override
     synchronized void put(byte[] key, byte[] value) {
         BrokerTable table = tables.get(Bytes.text(key));
         DataVersion version = RemotingSerializable.fromJson(Bytes.text(value), DataVersion.class);
         if (table != null && table.version() != null && version != null) {
             table.version().assignNewOne(version);
+            table.touched();
             told.put(table.name(), version);
         }
     }
@@ -72,13 +79,32 @@ final class VersionTable extends BrokerTable {
         }
         told.clear();
         for (BrokerTable table : tables.values()) {
-            if (table.version() == null) {
-                continue;
-            }
-            String now = json(table.version());
-            if (!now.equals(logged.get(table.name())) && meta.offer(Bytes.key(table.name()), Bytes.utf8(now)) >= 0) {
-                logged.put(table.name(), now);
+            DataVersion now = table.version();
+            if (now != null && !now.equals(logged.get(table.name()))) {
+                DataVersion copy = new DataVersion();
+                copy.assignNewOne(now);
+                if (meta.offer(Bytes.key(table.name()), Bytes.utf8(json(copy))) >= 0) {
+                    logged.put(table.name(), copy);
+                }
             }
         }
+    }
+
+    /** The version that the log has for a table; null if it has none. */
+    static DataVersion logged(MetaTable versions, BrokerTable table) {
+        byte[] json = versions == null ? null : versions.get(Bytes.key(table.name()));
+        return json == null ? null : RemotingSerializable.fromJson(Bytes.text(json), DataVersion.class);
+    }
+
+    /** Versions are compared with their tables, and logged as they are then. */
+    @Override
+    boolean isOwnAffair() {
+        return true;
+    }
+
+    @Override
+    int audit() {
+        poll();
+        return 0;
     }
 }
