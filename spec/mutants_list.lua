@@ -53,7 +53,7 @@ return {
         from = "if (!rc) rc = fs->ops->sync(fs, file);", to = "" },
     { name = "flush-period-doubles", file = "core/sync/flush.c", spec = "spec/regress/engine_clock_spec.lua",
         from = "if (!*due) *due = now + interval(", to = "if (!*due) *due = now + 2 * interval(" },
-    { name = "refusal-after-change", file = "core/sync/commit.c", spec = sim, env = few,
+    { name = "refusal-after-change", file = "core/sync/commit.c", spec = "spec/unit/commit_spec.lua",
         from = "        ms_prepared_abandon(&prepared);\n        return rc;", to = "        ms_table_apply(write->table, spot, write->key, write->value, write->value_hash, &prepared);\n        return rc;" },
     { name = "bootstrap-without-archive", file = "core/sync/follower.c", spec = sim, env = few,
         from = "archive_extra(e, &verdict);", to = "ms_stage_begin(e);" },
