@@ -151,7 +151,7 @@ end
 -- ---- the steps, in their order ------------------------------------------------------------------------------------------
 
 local ORDER = { "layers", "build", "lint", "unit", "sim", "policy", "e2e", "regress", "mutants", "example", "demo",
-    "fuzz", "asan", "tsan" }
+    "rocketmq", "fuzz", "asan", "tsan" }
 
 local STEPS = {
     layers = function() return command("layers", "make --no-print-directory layers") end,
@@ -168,6 +168,11 @@ local STEPS = {
     mutants = function() return command("mutants", "luajit spec/mutants.lua", 600) end,
     example = function() return command("example", "build/release/example", 60) end,
     demo = function() return command("demo", MAKE .. "demo", 120) end,
+    rocketmq = function() -- real brokers with the plugin; two files at a time, since most of it is waiting
+        if not command("rocketmq-build", MAKE .. "jar brokers all", 900) then return false end
+        local ok = command("rocketmq-java", MAKE .. "java-test", 300)
+        return spec_folder("rocketmq", "spec/rocketmq", "", 600, 2) and ok
+    end,
     fuzz = function()
         local ok = command("fuzz", MAKE .. "fuzz", 3600)
         return command("fuzz-planted", MAKE .. "fuzz-planted", 300) and ok

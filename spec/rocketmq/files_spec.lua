@@ -1,0 +1,118 @@
+-- The metadata of a broker's node as files, and back: what metasyncctl and metasyncd export from a running broker is what other brokers,
+-- without the plugin, start from and answer.
+local broker = require "spec.support.broker"
+local paths = require "spec.rocketmq.paths"
+local process = require "spec.support.process"
+local Rpc = require "spec.support.rocketmq_rpc"
+
+local BUILD = os.getenv("MS_BUILD") or "build/release"
+
+describe("a broker's metadata in files", function()
+    local lab, master, backup, failed
+
+    local function case(fn)
+        return function()
+            local ok, why = pcall(fn)
+            if not ok then
+                failed = true
+                error(why, 0)
+            end
+        end
+    end
+
+    -- A metasyncd that follows the broker's node and exports.
+    local function start_backup()
+        local dir = lab.dir .. "/backup"
+        backup = { dir = dir, files = dir .. "/files", node = dir .. "/data", control = master.control }
+        backup.process = process.start({ BUILD .. "/metasyncd", "--data", dir .. "/data", "--name", "backup", "--cluster", "lab.broker-a",
+            "--listen", "127.0.0.1:" .. process.free_port(), "--follow", master.node_address, "--export", backup.files }, lab.dir .. "/backup.log")
+    end
+
+    local function fill()
+        local M = master:rpc()
+        for i = 1, 5 do M:create_topic("t_" .. i, { attributes = "+message.type=NORMAL", readQueueNums = i }) end
+        M:create_group("GID_a", { retryMaxTimes = 3 })
+        M:create_group "GID_b"
+        M:forbid("GID_a", "t_1", true)
+        for queue = 0, 3 do M:commit("GID_a", "t_1", queue, 100 + queue) end
+        M:commit("GID_b", "t_2", 0, "9007199254740993")
+        M:send_message("t_1", "DELAY\0011\002")
+        process.eventually("the level was served", function() return M:delay_offsets().offsetTable["1"] == 1 end, 20)
+        M:delete_topic "t_5"
+    end
+
+    lazy_setup(function()
+        lab = broker.lab()
+        local ok, why = pcall(function()
+            os.execute("mkdir -p " .. process.quote(lab.dir .. "/backup"))
+            master = lab:broker("broker-a-m", { version = "5.5.0" }):start():leads()
+            start_backup()
+            fill()
+        end)
+        if not ok then
+            lab:close(true)
+            lab = nil
+            error(why, 0)
+        end
+    end)
+    lazy_teardown(function()
+        if backup then backup.process:destroy() end
+        if lab then lab:close(failed) end
+    end)
+
+    local TABLES = { "topic", "group", "forbidden", "offset" }
+
+    it("exported by metasyncctl: brokers 5.5.0 and 5.3.3 that start from it answer the same, entry by entry", case(function()
+        local shown = paths.shown(master:rpc())
+        process.eventually("the backup has everything", function()
+            local here, there = master:control { command = "status" }, backup:control { command = "status" }
+            return there and there.applied == here.log.head and master:entries("offset")["t_2@GID_b/0"]
+                and master:entries("delay_offset")["1"] == 1
+        end, 20)
+        local _, status, errors = process.run { BUILD .. "/metasyncctl", "--data", backup.dir .. "/data", "export", lab.dir .. "/exported" }
+        assert.equal(0, status, errors)
+        -- A broker sets delay offsets back to the ends of queues that it does not have; the file has them as they were.
+        assert.equal(1, Rpc.decode(process.read(lab.dir .. "/exported/delayOffset.json")).offsetTable["1"])
+        local others = {}
+        for _, version in ipairs { "5.5.0", "5.3.3" } do
+            local other = lab:broker("from-files-" .. version, { version = version, plugin = false, conf = { namesrvAddr = "127.0.0.1:1" } })
+            os.execute(("cp -r %s %s"):format(lab.dir .. "/exported", other.store .. "/config"))
+            others[version] = other:begin()
+        end
+        for version, other in pairs(others) do
+            other:wait_port()
+            local answered = paths.shown(other:rpc())
+            if version == "5.5.0" then
+                for _, name in ipairs(TABLES) do assert.is_nil(broker.difference(shown[name], answered[name], name)) end
+                for _, name in ipairs { "topic", "group", "offset" } do
+                    assert.equal(broker.text(shown.version[name]), broker.text(answered.version[name]), "version of " .. name)
+                end
+            else -- fields that 5.3.3 does not know are left out by it
+                for key in pairs(shown.topic) do assert.is_not_nil(answered.topic[key], key) end
+                for _, name in ipairs { "forbidden", "offset" } do
+                    assert.is_nil(broker.difference(shown[name], answered[name], name))
+                end
+                assert.equal("NORMAL", answered.topic.t_3.attributes["message.type"])
+                assert.equal(3, answered.topic.t_3.readQueueNums)
+                assert.equal(3, answered.group.GID_a.retryMaxTimes)
+            end
+        end
+    end))
+
+    it("exported all the time by a metasyncd that follows the broker's node", case(function()
+        master:rpc():create_topic "t_later"
+        master:rpc():commit("GID_a", "t_1", 0, 4711)
+        local function file(name)
+            local text = process.read(backup.files .. "/" .. name)
+            return text and Rpc.decode(text)
+        end
+        process.eventually("the files have it", function()
+            local topics, offsets = file "topics.json", file "consumerOffset.json"
+            return topics and topics.topicConfigTable.t_later and offsets and (offsets.offsetTable["t_1@GID_a"] or {})["0"] == 4711,
+                process.read(lab.dir .. "/backup.log")
+        end, 20)
+        assert.is_nil(broker.difference(master:rpc():topics(), file("topics.json").topicConfigTable, "topic"))
+        assert.is_nil(broker.difference(master:rpc():groups(), file("subscriptionGroup.json").subscriptionGroupTable, "group"))
+        assert.is_nil(broker.difference(master:rpc():offsets(), file("consumerOffset.json").offsetTable, "offset"))
+    end))
+end)
