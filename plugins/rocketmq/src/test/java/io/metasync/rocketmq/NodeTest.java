@@ -1,0 +1,247 @@
+package io.metasync.rocketmq;
+
+import static org.junit.Assert.assertArrayEquals;
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNull;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.stream.Stream;
+import org.junit.After;
+import org.junit.Before;
+import org.junit.Test;
+
+/** The native side, with a real node that leads: values cross as they are, maps and table agree, and a closed node refuses. */
+public class NodeTest {
+    private static final int THREADS = 4;
+    private static final int ROUNDS = 20_000;
+
+    private File dir;
+    private MetaNode node;
+
+    private static final class Quiet implements Native.Callbacks {
+        @Override
+        public int apply(byte[] table, int flags, long lsn, byte[] changes, int count) {
+            return 0;
+        }
+
+        @Override
+        public void role(int role, byte[] reason) {
+        }
+
+        @Override
+        public void log(int severity, byte[] line) {
+        }
+
+        @Override
+        public void entered(byte[] table, byte[] key) {
+        }
+
+        @Override
+        public int resolved(byte[] table, byte[] key, byte[] value) {
+            return 0;
+        }
+    }
+
+    @Before
+    public void open() throws IOException {
+        Native.load();
+        dir = Files.createTempDirectory("metasync-java").toFile();
+        MetaNode.Config config = new MetaNode.Config();
+        config.dir = new File(dir, "node").getPath();
+        config.cluster = "test";
+        config.name = "test";
+        node = MetaNode.open(config, new Quiet());
+        node.lead(new String[0], 10_000);
+    }
+
+    @After
+    public void close() throws IOException {
+        node.close();
+        try (Stream<java.nio.file.Path> paths = Files.walk(dir.toPath())) {
+            paths.sorted(Comparator.reverseOrder()).map(java.nio.file.Path::toFile).forEach(File::delete);
+        }
+    }
+
+    @Test
+    public void valuesOfAllSizesCrossBitForBit() {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        Random random = new Random(1);
+        for (int size : new int[] {0, 1, 255, 4095, 4096, 4097, 100_000}) {
+            byte[] value = new byte[size];
+            random.nextBytes(value);
+            byte[] key = Bytes.key("≈ " + size);
+            assertEquals(0, table.put(key, value));
+            assertArrayEquals(value, table.get(key));
+            assertEquals(0, table.put(key, null));
+            assertNull(table.get(key));
+        }
+    }
+
+    @Test
+    public void aMapWhoseChangesAreLoggedFirstHasWhatTheTableHas() throws InterruptedException {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        ConcurrentMap<String, String> own = new ConcurrentHashMap<>();
+        LoggedMap<String, String> map = new LoggedMap<>(own, new LoggedMap.Leaf<String, String>() {
+            @Override
+            public byte[] key(String key) {
+                return Bytes.key(key);
+            }
+
+            @Override
+            public MetaTable meta() {
+                return table;
+            }
+
+            @Override
+            public byte[] value(String value) {
+                return Bytes.utf8(value);
+            }
+
+            @Override
+            public void changed() {
+            }
+        });
+        run(thread -> {
+            Random random = new Random(thread);
+            for (int i = 0; i < ROUNDS / 100; i++) {
+                String key = "k" + random.nextInt(4);
+                int number = random.nextInt(3);
+                if (number == 0) {
+                    map.remove(key);
+                } else {
+                    map.compute(key, (same, old) -> old == null ? "1" : old.length() > 20 ? null : old + number);
+                }
+            }
+        });
+        assertEquals(own.size(), table.count());
+        own.forEach((key, value) -> assertEquals(value, Bytes.text(table.get(Bytes.key(key)))));
+    }
+
+    /** Four threads put, remove and replace the same keys; when they are done, the table has what the maps have. */
+    @Test
+    public void theLastOfferIsOfTheLastValue() throws InterruptedException {
+        MetaTable table = node.table("offset", MetaNode.TYPE_INT64);
+        ConcurrentMap<String, ConcurrentMap<Integer, Long>> own = new ConcurrentHashMap<>();
+        NumberTable offers = new NumberTable("offset") {
+            @Override
+            void each(Visitor visitor) {
+            }
+
+            @Override
+            void put(byte[] key, byte[] value) {
+            }
+
+            @Override
+            void remove(byte[] key) {
+            }
+
+            @Override
+            void observe() {
+            }
+        };
+        offers.lead(table);
+        NestedMap map = new NestedMap(own, (key, leaf) -> offers.offer(Bytes.key(key, leaf.toString()), () -> {
+            ConcurrentMap<Integer, Long> inner = own.get(key);
+            return inner == null ? null : inner.get(leaf);
+        }));
+        for (int round = 0; round < 5; round++) {
+            run(thread -> {
+                Random random = new Random(thread);
+                for (int i = 0; i < ROUNDS; i++) {
+                    String key = "t@g" + random.nextInt(2);
+                    int what = random.nextInt(100);
+                    if (what == 0) {
+                        map.remove(key);
+                    } else if (what == 1) {
+                        map.entrySet().removeIf(entry -> entry.getKey().equals(key));
+                    } else if (what == 2) {
+                        ConcurrentMap<Integer, Long> inner = map.get(key);
+                        if (inner != null) {
+                            inner.remove(random.nextInt(2));
+                        }
+                    } else {
+                        map.computeIfAbsent(key, same -> new ConcurrentHashMap<>()).put(random.nextInt(2), (long) i * THREADS + thread);
+                    }
+                }
+            });
+            long entries = 0;
+            for (ConcurrentMap.Entry<String, ConcurrentMap<Integer, Long>> entry : own.entrySet()) {
+                for (ConcurrentMap.Entry<Integer, Long> leaf : entry.getValue().entrySet()) {
+                    byte[] value = table.get(Bytes.key(entry.getKey(), leaf.getKey().toString()));
+                    assertEquals(leaf.getValue().longValue(), value == null ? Long.MIN_VALUE : Bytes.number(value));
+                    entries++;
+                }
+            }
+            assertEquals(entries, table.count());
+            assertEquals(0, offers.refused());
+        }
+    }
+
+    private interface Work {
+        void run(int thread);
+    }
+
+    private static void run(Work work) throws InterruptedException {
+        List<Thread> threads = new ArrayList<>();
+        List<Throwable> failures = new ArrayList<>();
+        for (int i = 0; i < THREADS; i++) {
+            int number = i;
+            Thread thread = new Thread(() -> work.run(number));
+            thread.setUncaughtExceptionHandler((same, failure) -> failures.add(failure));
+            threads.add(thread);
+            thread.start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertTrue(failures.toString(), failures.isEmpty());
+    }
+
+    @Test
+    public void aRefusedChangeLeavesTheMapAsItWas() {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        ConcurrentMap<String, String> own = new ConcurrentHashMap<>();
+        LoggedMap<String, String> map = new LoggedMap<>(own, new LoggedMap.Leaf<String, String>() {
+            @Override
+            public byte[] key(String key) {
+                return new byte[100_000]; /* longer than any key may be */
+            }
+
+            @Override
+            public MetaTable meta() {
+                return table;
+            }
+
+            @Override
+            public byte[] value(String value) {
+                return Bytes.utf8(value);
+            }
+
+            @Override
+            public void changed() {
+            }
+        });
+        MetasyncException refused = assertThrows(MetasyncException.class, () -> map.put("k", "v"));
+        assertTrue(refused.getMessage(), refused.getMessage().length() > 10);
+        assertTrue(own.isEmpty());
+    }
+
+    @Test
+    public void aClosedNodeRefuses() {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        node.close();
+        assertThrows(MetasyncException.class, () -> table.put(Bytes.key("k"), Bytes.utf8("v")));
+        assertEquals(MetasyncException.CLOSED, table.offer(Bytes.key("k"), 1));
+        node.close();
+    }
+}
