@@ -15,6 +15,8 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.After;
 import org.junit.Before;
@@ -22,8 +24,8 @@ import org.junit.Test;
 
 /** The native side, with a real node that leads: values cross as they are, maps and table agree, and a closed node refuses. */
 public class NodeTest {
-    private static final int THREADS = 4;
-    private static final int ROUNDS = 20_000;
+    private static final int THREADS = 3;
+    private static final int ROUNDS = 3000;
 
     private File dir;
     private MetaNode node;
@@ -113,7 +115,7 @@ public class NodeTest {
         });
         run(thread -> {
             Random random = new Random(thread);
-            for (int i = 0; i < ROUNDS / 100; i++) {
+            for (int i = 0; i < ROUNDS / 10; i++) {
                 String key = "k" + random.nextInt(4);
                 int number = random.nextInt(3);
                 if (number == 0) {
@@ -127,7 +129,7 @@ public class NodeTest {
         own.forEach((key, value) -> assertEquals(value, Bytes.text(table.get(Bytes.key(key)))));
     }
 
-    /** Four threads put, remove and replace the same keys; when they are done, the table has what the maps have. */
+    /** Threads put and remove the same keys, all at once, again and again; each time the table has then what the maps have. */
     @Test
     public void theLastOfferIsOfTheLastValue() throws InterruptedException {
         MetaTable table = node.table("offset", MetaNode.TYPE_INT64);
@@ -154,36 +156,52 @@ public class NodeTest {
             ConcurrentMap<Integer, Long> inner = own.get(key);
             return inner == null ? null : inner.get(leaf);
         }));
-        for (int round = 0; round < 5; round++) {
-            run(thread -> {
-                Random random = new Random(thread);
-                for (int i = 0; i < ROUNDS; i++) {
-                    String key = "t@g" + random.nextInt(2);
-                    int what = random.nextInt(100);
-                    if (what == 0) {
-                        map.remove(key);
-                    } else if (what == 1) {
-                        map.entrySet().removeIf(entry -> entry.getKey().equals(key));
-                    } else if (what == 2) {
-                        ConcurrentMap<Integer, Long> inner = map.get(key);
-                        if (inner != null) {
-                            inner.remove(random.nextInt(2));
-                        }
-                    } else {
-                        map.computeIfAbsent(key, same -> new ConcurrentHashMap<>()).put(random.nextInt(2), (long) i * THREADS + thread);
-                    }
-                }
-            });
-            long entries = 0;
-            for (ConcurrentMap.Entry<String, ConcurrentMap<Integer, Long>> entry : own.entrySet()) {
-                for (ConcurrentMap.Entry<Integer, Long> leaf : entry.getValue().entrySet()) {
-                    byte[] value = table.get(Bytes.key(entry.getKey(), leaf.getKey().toString()));
-                    assertEquals(leaf.getValue().longValue(), value == null ? Long.MIN_VALUE : Bytes.number(value));
-                    entries++;
+        CyclicBarrier barrier = new CyclicBarrier(THREADS);
+        run(thread -> {
+            Random random = new Random(thread);
+            for (int round = 0; round < ROUNDS; round++) {
+                await(barrier);
+                change(map, random, round * THREADS + thread);
+                await(barrier);
+                if (thread == 0) {
+                    assertSame(own, table);
                 }
             }
-            assertEquals(entries, table.count());
-            assertEquals(0, offers.refused());
+        });
+        assertEquals(0, offers.refused());
+    }
+
+    /** One of the ways in which a broker changes offsets; all threads have the same two keys. */
+    private static void change(NestedMap map, Random random, long number) {
+        String key = "t@g";
+        int what = random.nextInt(20);
+        if (what == 0) {
+            map.remove(key);
+        } else if (what == 1) {
+            map.entrySet().removeIf(entry -> entry.getKey().equals(key));
+        } else if (what == 2) {
+            ConcurrentMap<Integer, Long> inner = map.get(key);
+            if (inner != null) {
+                inner.remove(random.nextInt(2));
+            }
+        } else {
+            map.computeIfAbsent(key, same -> new ConcurrentHashMap<>()).put(random.nextInt(2), number);
+        }
+    }
+
+    private static void assertSame(ConcurrentMap<String, ConcurrentMap<Integer, Long>> own, MetaTable table) {
+        for (int leaf = 0; leaf < 2; leaf++) {
+            ConcurrentMap<Integer, Long> inner = own.get("t@g");
+            byte[] value = table.get(Bytes.key("t@g", String.valueOf(leaf)));
+            assertEquals(inner == null ? null : inner.get(leaf), value == null ? null : (Long) Bytes.number(value));
+        }
+    }
+
+    private static void await(CyclicBarrier barrier) {
+        try {
+            barrier.await(20, TimeUnit.SECONDS);
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
         }
     }
 
