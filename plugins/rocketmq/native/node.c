@@ -142,6 +142,12 @@ NATIVE(jint, promote)(JNIEnv *env, jclass class, jlong handle, jlong least_reign
     return ms_promote_to(binding_of(handle)->node, (uint64_t)least_reign, flags, timeout_ms);
 }
 
+NATIVE(jint, adopt)(JNIEnv *env, jclass class, jlong handle)
+{
+    (void)env, (void)class;
+    return ms_adopt(binding_of(handle)->node);
+}
+
 /* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
 
 /* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign */

@@ -12,16 +12,25 @@ import java.util.Date;
 final class DataDir {
     private static final String FILE = "role"; /* "leader 3", "follower 3": the last role, the highest reign */
 
+    /** No data was lost. */
+    static final long NONE = -1;
+
     private final File dir;
-    private long lostReign;
+    private long lostReign = NONE;
+    private String written = "";
 
     DataDir(String dir) {
         this.dir = new File(dir);
     }
 
-    /** The highest reign that was in a directory which was moved aside; 0: none was. */
+    /** The highest reign that was in a directory which was moved aside, 0 if it did not say; {@link #NONE}: none was. */
     long lostReign() {
         return lostReign;
+    }
+
+    /** The new directory has a reign above that. */
+    void recovered() {
+        lostReign = NONE;
     }
 
     boolean followedLast() {
@@ -47,9 +56,13 @@ final class DataDir {
 
     void remember(String role, long reign) throws IOException {
         String line = role + " " + Math.max(lastReign(), reign) + "\n";
+        if (line.equals(written)) {
+            return;
+        }
         File temporary = new File(dir, FILE + ".new");
         Files.write(temporary.toPath(), line.getBytes(StandardCharsets.UTF_8));
         Files.move(temporary.toPath(), new File(dir, FILE).toPath(), StandardCopyOption.ATOMIC_MOVE);
+        written = line;
     }
 
     /** Nothing is removed: an operator may want to look at it. */
@@ -57,6 +70,7 @@ final class DataDir {
         File aside = new File(dir.getPath() + ".aside-" + new SimpleDateFormat("yyyyMMdd-HHmmss-SSS").format(new Date()));
         lostReign = Math.max(lostReign, lastReign());
         Files.move(dir.toPath(), aside.toPath(), StandardCopyOption.ATOMIC_MOVE);
+        written = "";
         Log.error("its data can't be used and was moved to " + aside + ", it starts anew: " + why);
     }
 }

@@ -8,10 +8,14 @@ final class Host implements Native.Callbacks {
     private static final int ERROR = 3;
     private static final int WARN = 2;
     private static final int INFO = 1;
+    private static final long QUIET_NS = 60_000_000_000L;
 
     private final Map<String, BrokerTable> tables;
     private final Applier applier;
     private final Runnable wake;
+    private String lastLine = "";
+    private long lastTime;
+    private long repeated;
 
     /** wake: the role may have changed. */
     Host(Map<String, BrokerTable> tables, Runnable wake) {
@@ -36,14 +40,25 @@ final class Host implements Native.Callbacks {
         wake.run();
     }
 
+    /** A line that comes again and again (a master without this plugin can't be reached) is written once a minute. */
     @Override
     public void log(int severity, byte[] line) {
+        String text = Bytes.text(line);
+        long now = System.nanoTime();
+        if (text.equals(lastLine) && now - lastTime < QUIET_NS) {
+            repeated++;
+            return;
+        }
+        String words = repeated == 0 || !text.equals(lastLine) ? text : text + " (" + repeated + " times more since)";
+        lastLine = text;
+        lastTime = now;
+        repeated = 0;
         if (severity >= ERROR) {
-            Log.error(Bytes.text(line));
+            Log.error(words);
         } else if (severity == WARN) {
-            Log.warn(Bytes.text(line));
+            Log.warn(words);
         } else if (severity == INFO) {
-            Log.info(Bytes.text(line));
+            Log.info(words);
         }
     }
 

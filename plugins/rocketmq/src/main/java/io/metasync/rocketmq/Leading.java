@@ -44,12 +44,10 @@ final class Leading {
     static final class Claim {
         /** The broker has just loaded its files. */
         boolean loaded;
-        /** The broker was made master: it asks nobody. Otherwise it was it before. */
+        /** The broker was made master: it asks nobody, and opens a new reign. Otherwise it was it before. */
         boolean promoted;
-        /** Of a broker that is elected: the term; 0: none. */
-        long term;
-        /** The data directory was lost: the reign that was in it; 0: it was not. */
-        long lostReign;
+        /** Of a promotion: a reign at least so high. */
+        long leastReign;
         Supplier<String[]> peers;
     }
 
@@ -86,22 +84,24 @@ final class Leading {
     }
 
     private void takeRole(Claim claim) {
-        if (claim.promoted || claim.term > 0) {
-            node.promote(claim.term, MetaNode.PROMOTE_COMPARE, TIMEOUT_MS);
-            return;
-        }
-        try {
+        if (claim.promoted) {
+            node.promote(claim.leastReign, MetaNode.PROMOTE_COMPARE, TIMEOUT_MS);
+        } else {
             node.lead(claim.peers.get(), TIMEOUT_MS);
+        }
+    }
+
+    /**
+     * For a node whose data was lost, and with it the reign that its followers have seen: whether nobody was promoted since, as far as the peers
+     * know. Throws DEPOSED otherwise. The node is to be opened anew afterwards.
+     */
+    static void askAbove(long lostReign, MetaNode node, String[] peers) {
+        try {
+            node.lead(peers, TIMEOUT_MS);
         } catch (MetasyncException e) {
-            /* What the peers know is the reign that was lost here, and nobody was promoted since. */
-            boolean onlyOwn = e.code() == MetasyncException.DEPOSED && claim.lostReign > 0 && node.position().knownReign <= claim.lostReign;
-            if (!onlyOwn) {
+            if (e.code() != MetasyncException.DEPOSED || node.position().knownReign > lostReign) {
                 throw e;
             }
-            node.promote(claim.lostReign + 1, MetaNode.PROMOTE_COMPARE, TIMEOUT_MS);
-        }
-        if (claim.lostReign > 0 && node.position().reign <= claim.lostReign) {
-            throw new MetasyncException(MetasyncException.DEPOSED, "its data directory was lost, and reign " + claim.lostReign + " with it");
         }
     }
 

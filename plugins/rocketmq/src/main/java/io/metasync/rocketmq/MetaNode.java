@@ -163,6 +163,16 @@ final class MetaNode implements AutoCloseable {
         }
     }
 
+    /** A follower that refuses its leader's history takes it. */
+    void adopt() {
+        enter();
+        try {
+            check(Native.adopt(handle));
+        } finally {
+            leave();
+        }
+    }
+
     Position position() {
         long[] numbers = new long[Position.NUMBERS];
         enter();

@@ -84,6 +84,8 @@ final class Native {
 
     static native int promote(long node, long leastReign, int flags, int timeoutMs);
 
+    static native int adopt(long node);
+
     static native void position(long node, long[] numbers);
 
     static native byte[] status(long node);

@@ -24,7 +24,7 @@ final class OwnSync {
     /** A pause is said again each time, since objects of a new role come with a clock of their own. */
     void pause(boolean pause) {
         if (pause != paused) {
-            Log.info(pause ? "in sync with the master's metasync: the broker's own metadata sync is paused"
+            Log.info(pause ? "the broker's own metadata sync is paused, metasync does it"
                 : "the broker's own metadata sync goes on");
         }
         if (pause || paused) {

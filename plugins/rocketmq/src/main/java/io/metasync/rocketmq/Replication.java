@@ -39,6 +39,7 @@ final class Replication {
     private final OwnSync ownSync;
     private final Sync sync = new Sync();
     private final Overrun overrun;
+    private final Adoption adoption;
     private final Report report;
     private final ScheduledExecutorService files = Executors.newSingleThreadScheduledExecutor(task -> {
         Thread thread = new Thread(task, "metasync-files");
@@ -73,6 +74,7 @@ final class Replication {
         versions = new VersionTable(new LinkedHashMap<>(tables));
         tables.put(versions.name(), versions);
         ownSync = new OwnSync(broker);
+        adoption = new Adoption(broker);
         overrun = new Overrun(broker, settings.clampsBeyondEnd);
         report = new Report(settings, tables, overrun);
         watcher.setDaemon(true);
@@ -285,12 +287,16 @@ final class Replication {
 
     /** compares: the broker's tables come from its files. retries: data that it can't lead with may be moved aside. */
     private void lead(boolean compares, boolean retries) throws IOException {
+        if (dir.lostReign() != DataDir.NONE && !isElected()) {
+            Leading.askAbove(dir.lostReign(), node, Peers.of(broker, settings));
+            closeNode();
+            openNode();
+        }
         Leading made = new Leading(node, tables, versions);
         Leading.Claim claim = new Leading.Claim();
         claim.loaded = compares;
-        claim.promoted = followed != null || dir.followedLast();
-        claim.term = isElected() ? term() : 0;
-        claim.lostReign = dir.lostReign();
+        claim.promoted = isElected() || followed != null || dir.followedLast() || dir.lostReign() != DataDir.NONE;
+        claim.leastReign = Math.max(isElected() ? term() : 0, dir.lostReign() + 1);
         claim.peers = () -> Peers.of(broker, settings);
         try {
             made.begin(claim);
@@ -310,6 +316,7 @@ final class Replication {
         logFailed = false;
         ownSync.pause(false);
         dir.remember("leader", node.position().knownReign);
+        dir.recovered();
         auditAt = System.nanoTime() + settings.auditMs * 1_000_000L;
         overrunDue = true;
         state = "leads";
@@ -363,6 +370,7 @@ final class Replication {
     private void follow(String address) throws IOException {
         int role = node.position().role;
         if (address.equals(followed) && role == MetaNode.ROLE_FOLLOWER) {
+            dir.remember("follower", node.position().knownReign);
             return;
         }
         if (address.equals(followed)) {
@@ -379,10 +387,13 @@ final class Replication {
     /** The broker's own sync is off while this node is in sync, and for a while after, so that a flap changes nothing. */
     private void keepOwnSync() {
         long now = System.nanoTime();
-        if (followed != null && sync.look(node)) {
+        boolean inSync = followed != null && sync.look(node);
+        if (inSync) {
             inSyncAt = now;
             ownSync.pause(true);
             tables.values().forEach(BrokerTable::mend);
+        } else if (followed != null && sync.isRefusing()) {
+            ownSync.pause(true); /* it would remove what is refused to be removed */
         } else if (ownSync.isPaused()) {
             ownSync.pause(now - inSyncAt < settings.graceMs * 1_000_000L);
         }
@@ -424,8 +435,11 @@ final class Replication {
 
     /** One table's trouble is not the others'. */
     private void poll() {
-        if (node == null) {
+        MetaNode open = node;
+        if (open == null) {
             ownSyncWithoutNode();
+        } else if (sync.isRefusing()) {
+            adoption.consider(open, broker.getSlaveSynchronize().getMasterAddr());
         }
         for (BrokerTable table : tables.values()) {
             try {

@@ -12,12 +12,19 @@ final class Sync {
     private long lookAt = System.nanoTime();
     private long wanted = Long.MAX_VALUE;
     private boolean inSync;
+    private boolean refusing;
 
     /** The node has another role, or another leader. */
     void forget() {
         wanted = Long.MAX_VALUE;
         inSync = false;
+        refusing = false;
         lookAt = System.nanoTime();
+    }
+
+    /** As of the last look: it keeps its tables, since the leader's are of another history. */
+    boolean isRefusing() {
+        return refusing;
     }
 
     boolean look(MetaNode node) {
@@ -29,6 +36,7 @@ final class Sync {
         Map<String, Object> following = Report.part(Report.parse(node.status()), "following");
         MetaNode.Position position = node.position();
         boolean stream = position.role == MetaNode.ROLE_FOLLOWER && "stream".equals(following.get("state"));
+        refusing = position.role == MetaNode.ROLE_FOLLOWER && "leader_has_less_history".equals(following.get("state"));
         inSync = stream && position.hostApplied >= wanted;
         wanted = stream ? position.leaderHead : Long.MAX_VALUE;
         return inSync;
