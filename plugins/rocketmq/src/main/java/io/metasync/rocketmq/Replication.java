@@ -53,7 +53,7 @@ final class Replication {
     /* The role, and what comes with it. Taken by the watcher, and by the broker's threads that change its role. */
     private final ReentrantLock roles = new ReentrantLock();
     private volatile MetaNode node;
-    private Leading leading;
+    private volatile Leading leading;
     private String followed;
     private long retryAt = System.nanoTime();
     private long auditAt;
@@ -186,9 +186,12 @@ final class Replication {
         return broker.getReplicasManager() == null ? 0 : broker.getReplicasManager().getMasterEpoch();
     }
 
-    /** In controller mode the configured role says nothing until somebody was elected, and the term comes before the role. */
+    /**
+     * In controller mode the configured role says nothing until somebody was elected, and when this broker is, its role comes before its
+     * name as the master's: a node that leads by then goes on.
+     */
     private boolean isMaster() {
-        return hasMasterRole() && (!isElected()
+        return hasMasterRole() && (!isElected() || leading != null
             || (term() > 0 && broker.getBrokerAddr().equals(broker.getReplicasManager().getMasterAddress())));
     }
 
