@@ -189,7 +189,8 @@ void bench_spawn(struct bench_child *child, char *const argv[], bool piped)
     }
     fflush(NULL);
     pid_t parent = getpid();
-    child->pid = fork();
+    /* Not fork: it would make every page of ours one that is copied at its next write, in the middle of what is measured. */
+    child->pid = vfork();
     if (child->pid < 0) bench_die("fork: %s", strerror(errno));
     if (child->pid == 0) child_exec(argv, to[0], from[1], parent);
     close(to[0]);

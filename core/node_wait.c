@@ -158,7 +158,7 @@ void ms_node_leave(struct ms_door *door)
     note_hold(node);
     bool staging = node->engine.follow.state == MS_FOLLOW_SNAPSHOT;
     ms_node_unlock(node);
-    if (!staging) ms_pool_stock_up(); /* the bulk thread does it while the loop is busy with a snapshot's pieces */
+    ms_pool_stock_up(!staging); /* the bulk thread has more time for it while the loop is busy with a snapshot's pieces */
 }
 
 void ms_node_leave_working(struct ms_door *door)

@@ -13,8 +13,9 @@ enum { CHUNK_SIZES = 9, CHUNK_MIN = 8 << 10, CHUNK_MAX = CHUNK_MIN << (CHUNK_SIZ
 #define CHUNKS(shift) {.mutex = PTHREAD_MUTEX_INITIALIZER, .size = CHUNK_MIN << (shift), .alignment = (shift) == CHUNK_SIZES - 1 ? CHUNK_MAX : 4096}
 static struct ms_stock chunks[CHUNK_SIZES] = {CHUNKS(0), CHUNKS(1), CHUNKS(2), CHUNKS(3), CHUNKS(4), CHUNKS(5), CHUNKS(6), CHUNKS(7), CHUNKS(8)};
 
-/* One large chunk that has its pages; and whether one was taken, or will be soon, since. */
-static _Atomic(void *) ready;
+/* Large chunks that have their pages. None are made before a pool is about to want one. */
+enum { READY = 2 };
+static _Atomic(void *) ready[READY];
 static atomic_bool wanted;
 
 struct chunk { /* at its beginning */
@@ -45,12 +46,13 @@ static void link_before(void *block, void **list)
     *list = block;
 }
 
-void ms_pool_stock_up(void)
+/* ready[0] is taken last: without it there is none. */
+void ms_pool_stock_up(bool full)
 {
-    if (!atomic_load_explicit(&wanted, memory_order_relaxed) || !atomic_exchange(&wanted, false)) return;
     struct ms_stock *stock = &chunks[CHUNK_SIZES - 1];
-    void *fresh = ms_stock_prepare(stock);
-    if (fresh) ms_stock_keep(stock, atomic_exchange(&ready, fresh));
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed)) return;
+    for (size_t i = 0; i < (full ? READY : 1); i++)
+        if (!atomic_load_explicit(&ready[i], memory_order_relaxed)) ms_stock_keep(stock, atomic_exchange(&ready[i], ms_stock_prepare(stock)));
 }
 
 /* What is left of the old chunk is lost. A large chunk without its pages gets small ones: huge ones would be cleared at the first touch, 2 MiB
@@ -58,8 +60,9 @@ void ms_pool_stock_up(void)
 static void *take_chunk(struct ms_stock *stock)
 {
     bool large = stock == &chunks[CHUNK_SIZES - 1];
-    if (stock >= &chunks[CHUNK_SIZES - 2]) atomic_store_explicit(&wanted, true, memory_order_relaxed);
-    void *chunk = large ? atomic_exchange(&ready, NULL) : NULL;
+    if (stock == &chunks[CHUNK_SIZES - 2]) atomic_store_explicit(&wanted, true, memory_order_relaxed);
+    void *chunk = NULL;
+    for (size_t i = READY; large && !chunk && i-- > 0;) chunk = atomic_exchange(&ready[i], NULL);
     if (!chunk) {
         chunk = ms_stock_take(stock, NULL);
         if (chunk && large) (void)madvise(chunk, stock->size, MADV_NOHUGEPAGE);

@@ -11,6 +11,7 @@
 #ifndef MS_BASE_POOL_H
 #define MS_BASE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,8 +38,8 @@ void ms_pool_array_free(struct ms_pool *pool, void *array, size_t size); /* NULL
 /* Every block and array must have been freed. */
 void ms_pool_close(struct ms_pool *pool);
 
-/* Has a large chunk ready, pages and all, for the next pool that wants one. Cheap if the last one was not taken. Any thread, without a lock that
- * others wait for: it may take a millisecond. */
-void ms_pool_stock_up(void);
+/* Has large chunks ready, pages and all, for the next pools that want one: two of them if `full`, else it is enough that there is one. Cheap if
+ * they are. Any thread, without a lock that others wait for: each chunk takes some 0.2 ms. */
+void ms_pool_stock_up(bool full);
 
 #endif

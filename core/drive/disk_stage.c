@@ -150,7 +150,7 @@ void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op)
     case MS_DISK_STAGE_WRITE:
         if (!disk->stage.rc) keep_failure(disk, append(disk, op));
         unthrottle(disk, op->size);
-        ms_pool_stock_up(); /* for the tables that the loop fills from these pieces */
+        ms_pool_stock_up(true); /* for the tables that the loop fills from these pieces */
         break;
     case MS_DISK_STAGE_COMMIT: commit(disk, op); break;
     case MS_DISK_STAGE_ABORT:

@@ -196,16 +196,26 @@ bool ms_spot_holds(const struct ms_spot *spot, struct ms_bytes value, uint64_t v
     return ms_bytes_equal(ms_entry_value(entry), value);
 }
 
+static void prefetch_entry(const struct ms_entry *entry)
+{
+    if (!entry) return;
+    __builtin_prefetch(entry, 1);
+    __builtin_prefetch((const char *)entry + 64, 1);
+    __builtin_prefetch((const char *)entry + 128, 1);
+}
+
+/* How many buckets ahead of it a walk has the first entries fetched, and those behind them. */
+enum { FAR = 12, NEAR = 5 };
+
 int ms_table_visit(const struct ms_table_state *table, uint32_t index, bool logged, ms_entry_fn fn, void *context)
 {
     const struct ms_shard *shard = &table->content->shards[index];
     struct ms_entry **buckets = buckets_of(shard);
     uint32_t length = length_of(shard);
     for (uint32_t i = 0; i < length; i++) {
-        const char *ahead = (const char *)buckets[(i + 8) & (length - 1)];
-        __builtin_prefetch(ahead);
-        __builtin_prefetch(ahead + 64);
-        __builtin_prefetch(ahead + 128);
+        prefetch_entry(buckets[(i + FAR) & (length - 1)]);
+        const struct ms_entry *near = buckets[(i + NEAR) & (length - 1)];
+        if (near) prefetch_entry(near->next);
         for (const struct ms_entry *entry = buckets[i]; entry; entry = entry->next) {
             struct ms_bytes value = logged ? ms_entry_logged(entry) : ms_entry_value(entry);
             if (!value.data) continue;
@@ -288,14 +298,6 @@ int ms_table_fold(struct ms_table_state *table, struct ms_bytes key, uint64_t ke
     int rc = ms_table_prepare(table, &spot, key, value, &prepared);
     if (!rc) ms_table_apply(table, &spot, key, value, value.data ? ms_entry_hash(key_hash, value) : 0, &prepared);
     return rc;
-}
-
-static void prefetch_entry(const struct ms_entry *entry)
-{
-    if (!entry) return;
-    __builtin_prefetch(entry, 1);
-    __builtin_prefetch((const char *)entry + 64, 1);
-    __builtin_prefetch((const char *)entry + 128, 1);
 }
 
 void ms_table_prefetch_bucket(const struct ms_table_state *table, uint64_t key_hash)
