@@ -17,9 +17,10 @@ policy.snapshot = { every = "30s", keep = 2 }
 -- ---- conflicts -----------------------------------------------------------------------------------------------------------------
 -- mine: what a broker had that stopped being master; theirs: what today's master has; base: what both had before, if it is known.
 
--- Definitions (topics, groups, ...): what only the old master has was acknowledged to somebody, so it stays. Otherwise the newer one.
+-- Definitions (topics, groups, ...): what only the old master has was acknowledged to somebody, so it stays. Otherwise the newer one; so
+-- too where a broker's own files are compared with the log: what is only in an older file was deleted since.
 local function keep(conflict)
-    if conflict.theirs == nil and conflict.base == nil then return conflict.mine end
+    if conflict.reason ~= "host" and conflict.theirs == nil and conflict.base == nil then return conflict.mine end
     return metasync.newest(conflict)
 end
 
@@ -27,6 +28,7 @@ end
 -- to 0, and stays so: the master's reset first. One that the master has deleted since stays deleted.
 local function further(conflict)
     local mine, theirs, base = conflict.mine, conflict.theirs, conflict.base
+    if conflict.reason == "host" and theirs == nil then return metasync.newest(conflict) end
     if base ~= nil then
         if theirs == nil or theirs < base then return nil end
         if mine ~= nil and mine < base then return mine end
@@ -79,6 +81,10 @@ function policy.selftest()
     local reset = further { mine = 100LL, theirs = 0LL, base = 50LL }
     assert(reset == nil, "a reset to 0 by the master has to win over an advanced offset")
     assert(further { mine = 100LL, theirs = 70LL, base = 50LL } == 100LL, "the further offset has to win")
+    assert(keep { mine = "a", reason = "host", newer = "theirs" } == nil, "an older file must not bring back what was deleted")
+    assert(keep { mine = "a", reason = "host", newer = "mine" } == "a", "what a newer file has in addition has to stay")
+    assert(keep { mine = "a", reason = "deposed", newer = "theirs" } == "a", "what the old master had promised has to stay")
+    assert(further { mine = 100LL, reason = "host", newer = "theirs" } == nil, "an older file must not bring back an offset row")
     assert(order { mine = 0LL, base = nil, theirs = nil } == 0LL, "an order that was not carried out has to stay")
 end
 
