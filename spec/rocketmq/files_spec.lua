@@ -1,8 +1,8 @@
 -- The metadata of a broker's node as files, and back: what metasyncctl and metasyncd export from a running broker is what other brokers,
 -- without the plugin, start from and answer.
 local broker = require "spec.support.broker"
-local paths = require "spec.rocketmq.paths"
 local process = require "spec.support.process"
+local shown_by = require("spec.rocketmq.shown").shown
 local Rpc = require "spec.support.rocketmq_rpc"
 
 local BUILD = os.getenv("MS_BUILD") or "build/release"
@@ -63,7 +63,7 @@ describe("a broker's metadata in files", function()
     local TABLES = { "topic", "group", "forbidden", "offset" }
 
     it("exported by metasyncctl: brokers 5.5.0 and 5.3.3 that start from it answer the same, entry by entry", case(function()
-        local shown = paths.shown(master:rpc())
+        local shown = shown_by(master:rpc())
         process.eventually("the backup has everything", function()
             local here, there = master:control { command = "status" }, backup:control { command = "status" }
             return there and there.applied == here.log.head and master:entries("offset")["t_2@GID_b/0"]
@@ -81,7 +81,7 @@ describe("a broker's metadata in files", function()
         end
         for version, other in pairs(others) do
             other:wait_port()
-            local answered = paths.shown(other:rpc())
+            local answered = shown_by(other:rpc())
             if version == "5.5.0" then
                 for _, name in ipairs(TABLES) do assert.is_nil(broker.difference(shown[name], answered[name], name)) end
                 for _, name in ipairs { "topic", "group", "offset" } do

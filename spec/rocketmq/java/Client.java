@@ -32,7 +32,6 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 public final class Client {
     private final String namesrv;
     private DefaultMQAdminExt admin;
-    private DefaultMQProducer producer;
 
     private Client(String namesrv) {
         this.namesrv = namesrv;
@@ -121,13 +120,11 @@ public final class Client {
 
     /** kind: none, level (a delay level), timer (seconds) */
     private String send(String topic, int count, String kind, String number) throws Exception {
-        if (producer == null) {
-            producer = new DefaultMQProducer("client-producer");
-            producer.setNamesrvAddr(namesrv);
-            producer.setInstanceName("client-producer");
-            producer.setRetryTimesWhenSendFailed(5);
-            producer.start();
-        }
+        DefaultMQProducer producer = new DefaultMQProducer("client-producer");
+        producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("producer" + System.nanoTime()); /* asks the name server anew: the master may be another one by now */
+        producer.setRetryTimesWhenSendFailed(5);
+        producer.start();
         for (int i = 0; i < count; i++) {
             Message message = new Message(topic, "tag", "key" + i, ("message " + i).getBytes(StandardCharsets.UTF_8));
             if (kind.equals("level")) {
@@ -135,8 +132,14 @@ public final class Client {
             } else if (kind.equals("timer")) {
                 message.setDelayTimeSec(Long.parseLong(number));
             }
-            producer.send(message, 10_000);
+            try {
+                producer.send(message, 10_000);
+            } catch (Exception e) {
+                producer.shutdown();
+                throw e;
+            }
         }
+        producer.shutdown();
         return String.valueOf(count);
     }
 
@@ -149,6 +152,7 @@ public final class Client {
         consumer.setInstanceName(group + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPersistConsumerOffsetInterval(500);
+        consumer.setAwaitTerminationMillisWhenShutdown(5000); /* else the last message is consumed and its offset not committed */
         consumer.setConsumeThreadMin(1);
         consumer.setConsumeThreadMax(1);
         consumer.setClientRebalance(!how.startsWith("pop"));
