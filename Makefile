@@ -17,7 +17,7 @@ LIBS    := -levent -levent_pthreads -ljansson -lcrypto $(shell pkg-config --libs
 
 ifeq ($(VARIANT),release)
   CC := gcc
-  CFLAGS += -O2 -g
+  CFLAGS += -O2 -g -fno-semantic-interposition
 else ifeq ($(VARIANT),asan)
   CC := gcc
   CFLAGS += -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
