@@ -1,40 +1,31 @@
 package io.metasync.rocketmq;
 
-import java.io.File;
-import java.io.FileOutputStream;
-import java.io.IOException;
-import java.lang.instrument.Instrumentation;
-import java.nio.charset.StandardCharsets;
-import java.util.jar.JarFile;
-import java.util.jar.JarOutputStream;
-import java.util.zip.ZipEntry;
+import java.net.URL;
 
 /**
  * {@code -javaagent:metasync-rocketmq.jar}: for a site that has a check listener of its own on the class path. The broker takes the first
- * one that it finds, so the name of ours is put where it looks first; {@link CheckListener} then finds the site's behind it. Nothing
- * is instrumented.
+ * one that its thread's class loader finds. So that thread gets a loader which finds ours first, and is otherwise the one that it was;
+ * {@link CheckListener} then finds the site's. Nothing is instrumented.
  */
 public final class Agent {
     private Agent() {
     }
 
-    public static void premain(String arguments, Instrumentation instrumentation) {
-        try {
-            instrumentation.appendToBootstrapClassLoaderSearch(new JarFile(service()));
-        } catch (IOException | RuntimeException e) {
-            System.err.println("metasync: not loaded, the broker runs as without it: " + e); /* the broker's log is not there yet */
-        }
+    /** On the thread that will run the broker's main. */
+    public static void premain(String arguments) {
+        Thread thread = Thread.currentThread();
+        ClassLoader loader = thread.getContextClassLoader();
+        thread.setContextClassLoader(new OursFirst(loader == null ? ClassLoader.getSystemClassLoader() : loader));
     }
 
-    /** A jar with nothing but the name of our listener. */
-    private static File service() throws IOException {
-        File file = File.createTempFile("metasync-service-", ".jar");
-        file.deleteOnExit();
-        try (JarOutputStream jar = new JarOutputStream(new FileOutputStream(file))) {
-            jar.putNextEntry(new ZipEntry(CheckListener.SERVICE));
-            jar.write((CheckListener.CLASS + "\n").getBytes(StandardCharsets.UTF_8));
-            jar.closeEntry();
+    private static final class OursFirst extends ClassLoader {
+        OursFirst(ClassLoader parent) {
+            super(parent);
         }
-        return file;
+
+        @Override
+        public URL getResource(String name) {
+            return name.equals(CheckListener.SERVICE) ? Agent.class.getResource("/" + CheckListener.OURS) : super.getResource(name);
+        }
     }
 }

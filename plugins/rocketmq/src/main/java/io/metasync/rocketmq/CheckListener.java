@@ -18,6 +18,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  */
 public final class CheckListener extends AbstractTransactionalMessageCheckListener {
     static final String SERVICE = "META-INF/service/org.apache.rocketmq.broker.transaction.AbstractTransactionalMessageCheckListener";
+    /** The same text, in this jar alone. */
+    static final String OURS = "META-INF/metasync/listener";
     static final String CLASS = "io.metasync.rocketmq.CheckListener";
 
     private final AbstractTransactionalMessageCheckListener next = next();
