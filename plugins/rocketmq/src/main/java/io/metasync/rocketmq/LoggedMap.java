@@ -23,10 +23,12 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         void changed();
 
         /** A change was made that could not be logged where it was made: it has to be looked for. */
-        void missed();
+        default void missed() {
+        }
 
         /** A change stands here, but is on no follower, and the caller will be told so: the broker does not go on with it. */
-        void unconfirmed();
+        default void unconfirmed() {
+        }
     }
 
     private static final int PATIENCE_MS = 10_000;

@@ -78,7 +78,7 @@ public class NodeTest {
     public void valuesOfAllSizesCrossBitForBit() {
         MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
         Random random = new Random(1);
-        for (int size : new int[] {0, 1, 255, 4095, 4096, 4097, 100_000}) {
+        for (int size : new int[] {0, 1, 255, 4095, 4096, 4097, 100_000, 4 << 20}) {
             byte[] value = new byte[size];
             random.nextBytes(value);
             byte[] key = Bytes.key("≈ " + size);
@@ -129,12 +129,129 @@ public class NodeTest {
         own.forEach((key, value) -> assertEquals(value, Bytes.text(table.get(Bytes.key(key)))));
     }
 
+    /** A map of texts that is logged as this table. */
+    private static LoggedMap<String, String> logged(MetaTable table, ConcurrentMap<String, String> own, boolean[] missed) {
+        return new LoggedMap<>(own, new LoggedMap.Leaf<String, String>() {
+            @Override
+            public byte[] key(String key) {
+                return Bytes.key(key);
+            }
+
+            @Override
+            public MetaTable meta() {
+                return table;
+            }
+
+            @Override
+            public byte[] value(String value) {
+                return Bytes.utf8(value);
+            }
+
+            @Override
+            public void changed() {
+            }
+
+            @Override
+            public void missed() {
+                missed[0] = true;
+            }
+        });
+    }
+
+    @Test
+    public void aChangeInsideOfAnotherStandsAndIsSaidToBeMissed() {
+        boolean[] missed = new boolean[1];
+        ConcurrentMap<String, String> own = new ConcurrentHashMap<>();
+        LoggedMap<String, String> outer = logged(node.table("topic", MetaNode.TYPE_BYTES), new ConcurrentHashMap<>(), missed);
+        LoggedMap<String, String> inner = logged(node.table("group", MetaNode.TYPE_BYTES), own, missed);
+        assertEquals("made", outer.computeIfAbsent("t", key -> {
+            inner.put("g", "inside");
+            return "made";
+        }));
+        assertEquals("inside", own.get("g"));
+        assertTrue(missed[0]);
+    }
+
+    /** What a broker has changed where no map saw it. */
+    @Test
+    public void anAuditLogsWhatDiffersAndNothingElse() {
+        ConcurrentMap<String, Long> own = new ConcurrentHashMap<>();
+        NumberTable broker = new NumberTable("delay_offset") {
+            @Override
+            Long number(byte[] key) {
+                return own.get(Bytes.text(key));
+            }
+
+            @Override
+            void each(Visitor visitor) {
+                own.forEach((key, value) -> visitor.entry(Bytes.key(key), Bytes.number(value)));
+            }
+
+            @Override
+            void put(byte[] key, byte[] value) {
+            }
+
+            @Override
+            void remove(byte[] key) {
+            }
+
+            @Override
+            void observe() {
+            }
+        };
+        MetaTable table = node.table("delay_offset", MetaNode.TYPE_INT64);
+        for (long i = 0; i < 3000; i++) {
+            own.put("level " + i, i);
+        }
+        assertEquals(0, broker.audit());
+        broker.lead(table);
+        assertEquals(3000, broker.audit());
+        own.put("level 7", Long.MIN_VALUE);
+        own.remove("level 8");
+        assertEquals(2, broker.audit());
+        assertEquals(0, broker.audit());
+        assertEquals(Long.MIN_VALUE, Bytes.number(table.get(Bytes.key("level 7"))));
+        assertNull(table.get(Bytes.key("level 8")));
+        assertEquals(2999, table.keys().size());
+    }
+
+    /** A thread that waits in the library is no reason not to close. */
+    @Test
+    public void aCloseEndsTheCallsThatWait() throws InterruptedException {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        MetaTable.Transaction held = table.begin(Bytes.key("held"), 0);
+        int[] code = new int[1];
+        Thread waiting = new Thread(() -> {
+            try {
+                table.begin(Bytes.key("held"), -1).close();
+            } catch (MetasyncException e) {
+                code[0] = e.code();
+            }
+        });
+        waiting.start();
+        while (Report.parse(node.status()).get("transactions").equals(1)) {
+            Thread.sleep(1);
+        }
+        node.endCalls();
+        waiting.join(TimeUnit.SECONDS.toMillis(30));
+        assertEquals(MetasyncException.CLOSED, code[0]);
+        held.close();
+        node.close();
+        assertThrows(MetasyncException.class, () -> table.get(Bytes.key("held")));
+    }
+
     /** Threads put and remove the same keys, all at once, again and again; each time the table has then what the maps have. */
     @Test
     public void theLastOfferIsOfTheLastValue() throws InterruptedException {
         MetaTable table = node.table("offset", MetaNode.TYPE_INT64);
         ConcurrentMap<String, ConcurrentMap<Integer, Long>> own = new ConcurrentHashMap<>();
         NumberTable offers = new NumberTable("offset") {
+            @Override
+            Long number(byte[] key) {
+                ConcurrentMap<Integer, Long> inner = own.get(Bytes.name(key));
+                return inner == null ? null : inner.get(Integer.valueOf(Bytes.field(key)));
+            }
+
             @Override
             void each(Visitor visitor) {
             }
