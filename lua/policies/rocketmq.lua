@@ -25,10 +25,11 @@ local function keep(conflict)
 end
 
 -- Offsets: the further one, so that nothing is consumed twice. An offset that went down from the common base was reset on purpose, maybe
--- to 0, and stays so: the master's reset first. One that the master has deleted since stays deleted.
+-- to 0, and stays so: the master's reset first. One that the master has deleted since stays deleted. Of what a broker loaded from its
+-- file, the newer one wins if that is known: an old file must not undo a reset.
 local function further(conflict)
     local mine, theirs, base = conflict.mine, conflict.theirs, conflict.base
-    if conflict.reason == "host" and theirs == nil then return metasync.newest(conflict) end
+    if conflict.reason == "host" and (theirs == nil or conflict.newer) then return metasync.newest(conflict) end
     if base ~= nil then
         if theirs == nil or theirs < base then return nil end
         if mine ~= nil and mine < base then return mine end
@@ -84,6 +85,7 @@ function policy.selftest()
     assert(keep { mine = "a", reason = "host", newer = "theirs" } == nil, "an older file must not bring back what was deleted")
     assert(keep { mine = "a", reason = "host", newer = "mine" } == "a", "what a newer file has in addition has to stay")
     assert(keep { mine = "a", reason = "deposed", newer = "theirs" } == "a", "what the old master had promised has to stay")
+    assert(further { mine = 100LL, theirs = 0LL, reason = "host", newer = "theirs" } == nil, "an older file must not undo a reset")
     assert(further { mine = 100LL, reason = "host", newer = "theirs" } == nil, "an older file must not bring back an offset row")
     assert(order { mine = 0LL, base = nil, theirs = nil } == 0LL, "an order that was not carried out has to stay")
 end
