@@ -160,11 +160,11 @@ local STEPS = {
     unit = function() return spec_folder("unit", "spec/unit", "", 300, 2) end,
     sim = function() return spec_folder("sim", "spec/sim", "", 600, 2) end,
     policy = function() -- and the example that users get, as they would run it
-        local ok = spec_folder("policy", "spec/policy")
+        local ok = spec_folder("policy", "spec/policy", "", 300, 2)
         return spec_folder("policy", "lua/example") and ok
     end,
     e2e = function() return spec_folder("e2e", "spec/e2e") end,
-    regress = function() return spec_folder("regress", "spec/regress") end,
+    regress = function() return spec_folder("regress", "spec/regress", "", 300, 2) end,
     mutants = function() return command("mutants", "luajit spec/mutants.lua", 600) end,
     example = function() return command("example", "build/release/example", 60) end,
     demo = function() return command("demo", MAKE .. "demo", 120) end,
@@ -192,6 +192,9 @@ local STEPS = {
         repeat
             round = round + 1
             if not spec_folder("soak", "spec/sim", ("MS_SEED=%d"):format(os.time() * 1000 + round), 1200) then return false end
+            local failover = { "spec/rocketmq/failover_spec.lua" } -- if the brokers are there: make brokers jar
+            local there = os.execute("test -d build/brokers/5.5.0/lib") == 0
+            if there and not spec_files("soak", failover, "MS_ROUNDS=20", 3600, 1) then return false end
         until now() > deadline
         return true
     end,

@@ -11,7 +11,7 @@ local broker = require "spec.support.broker"
 local shown = require "spec.rocketmq.shown"
 local process = require "spec.support.process"
 
-local ROUNDS = tonumber(os.getenv("MS_ROUNDS")) or 5
+local ROUNDS = tonumber(os.getenv("MS_ROUNDS")) or 2
 local SEED = tonumber(os.getenv("MS_SEED")) or os.time()
 local AT_RISK = 1.0 -- seconds of offsets, as the policy that is shipped says: flushed every 200 ms, at risk for 1 s at most
 
