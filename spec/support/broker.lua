@@ -95,12 +95,18 @@ function Java:kill()
     return self
 end
 
--- SIGTERM, and waits for the end: the broker writes its files.
-function Java:stop(seconds)
+-- SIGTERM: the broker writes its files, and takes about 15 seconds for its end, with the plugin or without.
+function Java:terminate()
     self.running = false
     self:disconnect()
     self.process:kill(process.SIGTERM)
-    self.process:wait(seconds or 40)
+    return self
+end
+
+-- The same, and waits for the end.
+function Java:stop(seconds)
+    self:terminate()
+    self.process:wait(seconds or 60)
     return self
 end
 

@@ -1,4 +1,5 @@
-/* What libevent takes from glibc 2.36, for systems with an older one. Hidden: nobody else gets to see these. */
+/* What the library and libevent take from glibc 2.35 and 2.36, for systems with an older one. Hidden: nobody else gets to see these. */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -24,3 +25,12 @@ uint32_t arc4random(void)
     arc4random_buf(&number, sizeof number);
     return number;
 }
+
+/*
+ * glibc 2.35's word for "this thread has an rseq area", by which the library tells apart locks that were held by a thread that had lost its
+ * core. Here it says "none", on every system: that only makes one number of the status coarser.
+ */
+extern const unsigned int __rseq_size;
+extern const ptrdiff_t __rseq_offset;
+const unsigned int __rseq_size = 0;
+const ptrdiff_t __rseq_offset = 0;
