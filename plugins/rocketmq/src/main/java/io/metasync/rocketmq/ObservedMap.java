@@ -241,7 +241,8 @@ abstract class ObservedMap<K, V> extends AbstractMap<K, V> implements Concurrent
 
             @Override
             public boolean remove(Object entry) {
-                return entry instanceof Map.Entry && ObservedMap.this.remove(((Map.Entry<?, ?>) entry).getKey(), ((Map.Entry<?, ?>) entry).getValue());
+                return entry instanceof Map.Entry
+                    && ObservedMap.this.remove(((Map.Entry<?, ?>) entry).getKey(), ((Map.Entry<?, ?>) entry).getValue());
             }
 
             @Override

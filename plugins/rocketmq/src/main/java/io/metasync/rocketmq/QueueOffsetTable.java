@@ -23,7 +23,8 @@ final class QueueOffsetTable extends NumberTable {
         this.broker = broker;
         this.field = field;
         this.versioned = versioned;
-        this.written = Reflect.hasMethod(manager(), "get" + Character.toUpperCase(field.charAt(0)) + field.substring(1)); /* the file is made by getters */
+        String getter = "get" + Character.toUpperCase(field.charAt(0)) + field.substring(1);
+        this.written = Reflect.hasMethod(manager(), getter); /* the file is made by getters */
     }
 
     private ConsumerOffsetManager manager() {

@@ -167,9 +167,9 @@ final class Replication {
             || code == MetasyncException.VERSION;
     }
 
-    /** Not of the policy file, whose faults have the same codes. */
+    /** Not of the policy file, whose faults have the same codes, but name no folder. */
     private boolean isOfData(MetasyncException e) {
-        return !e.getMessage().contains(settings.policyFile);
+        return e.getMessage().contains(settings.dir);
     }
 
     // ---- roles ----------------------------------------------------------------------------------------------------------------------

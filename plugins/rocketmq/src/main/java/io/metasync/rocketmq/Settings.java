@@ -128,7 +128,8 @@ final class Settings {
         String address = text("metasync.address", config.getBrokerIP1());
         int port = number("metasync.port", brokerPort + portOffset);
         if (secret == null && !InetAddress.getByName(address).isLoopbackAddress()) {
-            Log.warn("no secret file, so this node listens on " + LOOPBACK + " only and brokers of other hosts can't follow it (conf/metasync.secret)");
+            Log.warn("no secret file, so this node listens on " + LOOPBACK + " only, and brokers of other hosts can't follow it "
+                + "(conf/metasync.secret)");
             address = LOOPBACK;
         }
         return address + ":" + port;
