@@ -2,6 +2,7 @@
 --
 --     luajit spec/mutants.lua            all of them (`make mutants`)
 --     luajit spec/mutants.lua NAME...    some
+--     luajit spec/mutants.lua --part 1/2 every second one, for two processes side by side
 --
 -- The tree is not touched: the broken file is compiled beside its directory, into a library of its own under build/mutants/, and
 -- the spec runs against that. A mutant whose text is not found any more fails, so that the list follows the code.
@@ -50,6 +51,10 @@ local function objects(mutant, object)
     return table.concat(all, " ")
 end
 
+local function runs(mutant, library, log)
+    return sh(("%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s 2>&1"):format(mutant.env or "", library, mutant.spec, log))
+end
+
 -- Builds the library with `text` in the place of the mutant's file, in a folder of its own, and runs the spec: whether that
 -- passes; nil and why if it can't be built.
 local function passes(mutant, text, dir)
@@ -61,8 +66,7 @@ local function passes(mutant, text, dir)
     local library = dir .. "/libmetasync-private.so"
     local link = "gcc -shared -pthread %s -levent -levent_pthreads -ljansson -lcrypto -lluajit-5.1 -o %s"
     if not sh(link:format(objects(mutant, object), library)) then return nil, "it does not link" end
-    local command = "%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s/log 2>&1"
-    return sh(command:format(mutant.env or "", library, mutant.spec, dir))
+    return runs(mutant, library, dir .. "/log")
 end
 
 -- A spec that fails here without any change would notice everything: each one has to pass first.
@@ -70,25 +74,32 @@ local sound = {}
 
 local function passes_unbroken(mutant)
     local key = (mutant.env or "") .. mutant.spec
-    if sound[key] == nil then sound[key] = passes(mutant, read(mutant.file), "build/mutants/unbroken") or false end
+    if sound[key] == nil then
+        sound[key] = runs(mutant, BUILD .. "/libmetasync-private.so", ("build/mutants/%s.unbroken"):format(mutant.name))
+    end
     return sound[key]
 end
 
 local function run(mutant)
     local text = broken(mutant)
     if not text then return false, "the text to change is not in " .. mutant.file .. " exactly once" end
-    if not passes_unbroken(mutant) then return false, mutant.spec .. " fails without the change, see build/mutants/unbroken/log" end
+    if not passes_unbroken(mutant) then return false, mutant.spec .. " fails without the change, see build/mutants/" .. mutant.name .. ".unbroken" end
     local passed, why = passes(mutant, text, "build/mutants/" .. mutant.name)
     if passed == nil then return false, why end
     return not passed, (passed and "NOT NOTICED by " or "noticed by ") .. mutant.spec
 end
 
 if not sh("make --no-print-directory -s private") then os.exit(2) end
-local wanted = {}
-for _, name in ipairs(arg) do wanted[name] = true end
+sh("mkdir -p build/mutants")
+local wanted, names, part, parts = {}, arg, 0, 1
+if arg[1] == "--part" then
+    part, parts = arg[2]:match("^(%d+)/(%d+)$")
+    names = {}
+end
+for _, name in ipairs(names) do wanted[name] = true end
 local good, bad = 0, 0
-for _, mutant in ipairs(list) do
-    if #arg == 0 or wanted[mutant.name] then
+for i, mutant in ipairs(list) do
+    if i % tonumber(parts) == tonumber(part) % tonumber(parts) and (#names == 0 or wanted[mutant.name]) then
         local ok, what = run(mutant)
         print(("%-28s %-5s %s"):format(mutant.name, ok and "ok" or "BAD", what))
         io.stdout:flush()
