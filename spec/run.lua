@@ -199,6 +199,7 @@ local STEPS = {
             local failover = { "spec/rocketmq/failover_spec.lua" } -- if the brokers are there: make brokers jar
             local there = os.execute("test -d build/brokers/5.5.0/lib") == 0
             if there and not spec_files("soak", failover, "MS_ROUNDS=20", 3600, 1) then return false end
+            if there and not spec_folder("soak", "spec/soak", "", 3600, 1) then return false end
         until now() > deadline
         return true
     end,

@@ -4,7 +4,7 @@
 #     make fuzz-group-planted            finds the bug that -DMS_PLANT_GROUP_BUG puts into the record reader (in seconds, on a busy machine later)
 FUZZ_SECONDS ?= 20
 
-FUZZ_GROUP_SRC := spec/fuzz/group_fuzz.c $(addprefix core/base/,bytes.c error.c fs.c hash.c mem.c pool.c) \
+FUZZ_GROUP_SRC := spec/fuzz/group_fuzz.c $(sort $(wildcard core/base/*.c)) \
     $(addprefix core/state/,block.c buffer.c group.c lineage.c log_segment.c snapshot_load.c store.c table.c)
 FUZZ_GROUP_FLAGS := -std=gnu11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=undefined
