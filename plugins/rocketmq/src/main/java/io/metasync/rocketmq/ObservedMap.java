@@ -257,23 +257,7 @@ abstract class ObservedMap<K, V> extends AbstractMap<K, V> implements Concurrent
         return new AbstractSet<K>() {
             @Override
             public Iterator<K> iterator() {
-                EntryIterator entries = new EntryIterator();
-                return new Iterator<K>() {
-                    @Override
-                    public boolean hasNext() {
-                        return entries.hasNext();
-                    }
-
-                    @Override
-                    public K next() {
-                        return entries.next().getKey();
-                    }
-
-                    @Override
-                    public void remove() {
-                        entries.remove();
-                    }
-                };
+                return parts(Map.Entry::getKey);
             }
 
             @Override
@@ -303,23 +287,7 @@ abstract class ObservedMap<K, V> extends AbstractMap<K, V> implements Concurrent
         return new AbstractCollection<V>() {
             @Override
             public Iterator<V> iterator() {
-                EntryIterator entries = new EntryIterator();
-                return new Iterator<V>() {
-                    @Override
-                    public boolean hasNext() {
-                        return entries.hasNext();
-                    }
-
-                    @Override
-                    public V next() {
-                        return entries.next().getValue();
-                    }
-
-                    @Override
-                    public void remove() {
-                        entries.remove();
-                    }
-                };
+                return parts(Map.Entry::getValue);
             }
 
             @Override
@@ -330,6 +298,27 @@ abstract class ObservedMap<K, V> extends AbstractMap<K, V> implements Concurrent
             @Override
             public void clear() {
                 ObservedMap.this.clear();
+            }
+        };
+    }
+
+    /** One part of each entry. */
+    private <T> Iterator<T> parts(Function<Map.Entry<K, V>, T> part) {
+        EntryIterator entries = new EntryIterator();
+        return new Iterator<T>() {
+            @Override
+            public boolean hasNext() {
+                return entries.hasNext();
+            }
+
+            @Override
+            public T next() {
+                return part.apply(entries.next());
+            }
+
+            @Override
+            public void remove() {
+                entries.remove();
             }
         };
     }
