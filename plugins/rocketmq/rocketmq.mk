@@ -14,11 +14,12 @@ POLICY_TEXT := lua/policies/rocketmq.lua
 $(JNI_OBJ): CFLAGS += -fvisibility=hidden -I$(JAVA_HOME)/include -I$(JAVA_HOME)/include/linux
 
 # Everything but libc inside, and nothing visible but what the JVM looks for: it must not meet another copy in the broker's process.
-$(JNI_LIB): $(JNI_OBJ) $(CORE_OBJ) $(STATIC_LIBS) plugins/rocketmq/native/exports.map
+# The writer of files (metasyncctl export) comes along.
+$(JNI_LIB): $(JNI_OBJ) $(FILES_OBJ) $(CORE_OBJ) $(STATIC_LIBS) plugins/rocketmq/native/exports.map
 	@echo "LINK  $@"
 	@mkdir -p $(@D)
 	@$(CC) -shared $(LDFLAGS) -Wl,--version-script=plugins/rocketmq/native/exports.map -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs \
-	    -Wl,--gc-sections $(JNI_OBJ) $(CORE_OBJ) $(STATIC_LIBS) -l:libcrypto.a -lm -ldl -o $@
+	    -Wl,--gc-sections $(JNI_OBJ) $(FILES_OBJ) $(CORE_OBJ) $(STATIC_LIBS) -l:libcrypto.a -lm -ldl -o $@
 
 -include $(JNI_OBJ:.o=.d)
 

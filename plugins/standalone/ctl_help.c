@@ -216,7 +216,8 @@ static const struct {
     {"export", "usage: metasyncctl export DIR\n"
                "\n"
                "The node (in any role) writes its tables to DIR as the four RocketMQ files, each replaced as a whole; the "
-               "one before becomes .bak.\n"
+               "one before becomes .bak. A\n"
+               "broker's node (the RocketMQ plugin) does it too. Says up to which position everything is in the files.\n"
                "\n"
                "example: metasyncctl --data /var/lib/ms2 export /backup/config\n"},
     {"log",

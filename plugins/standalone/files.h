@@ -11,7 +11,7 @@ struct entered;
 struct files {
     struct ms_node *node;
     const struct options *options;
-    pthread_mutex_t mutex; /* one import or export at a time: control threads and the main thread */
+    pthread_mutex_t mutex; /* one import at a time: control threads and the main thread */
     uint64_t exported;     /* position of the last export of options->export */
     struct entered *entered; /* what a reload of the policy wants imported again */
 };
@@ -20,9 +20,8 @@ struct files {
  * with nothing in it, and be refused by followers for that. 0 without a look where there is history. */
 int files_check(struct files *files, const char *dir);
 
-/* Both return 0 or MS_E_*, and a report as JSON text (free with ms_free; may be NULL on failure). */
+/* 0 or MS_E_*, and a report as JSON text (free with ms_free; may be NULL on failure). */
 int files_import(struct files *files, const char *dir, bool force, char **report);
-int files_export(struct files *files, const char *dir, char **report);
 
 /* Exports to options->export if anything was applied since the last time. */
 int files_export_changes(struct files *files);

@@ -247,6 +247,16 @@ static void print_skipped(const json_t *skipped)
     }
 }
 
+/* Of what moment the files are. */
+static void print_span(const json_t *reply)
+{
+    uint64_t from = field_number(reply, "from"), to = field_number(reply, "to");
+    if (from == to)
+        printf("as of position %llu\n", (unsigned long long)to);
+    else
+        printf("all up to position %llu, and some of what came until %llu\n", (unsigned long long)from, (unsigned long long)to);
+}
+
 static int run_files(const struct ctl_options *o)
 {
     bool import = strcmp(o->command, "import") == 0;
@@ -257,6 +267,7 @@ static int run_files(const struct ctl_options *o)
     if (!rc && human(o)) {
         print_files(json_object_get(reply, "files"), import);
         print_skipped(json_object_get(reply, "skipped"));
+        if (!import) print_span(reply);
     }
     json_decref(reply);
     return rc;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../standalone/rocketmq/control.h"
 #include "binding.h"
 
 enum { TEXTS = 7, PEERS_MAX = 16 };
@@ -44,6 +45,12 @@ static void free_binding(JNIEnv *env, struct binding *binding)
     free(binding);
 }
 
+/* What the control socket has beyond the library's own commands. The node's control threads end before the binding does. */
+static int run_command(void *context, const char *request, char **reply)
+{
+    return ms_rocketmq_export_command(((struct binding *)context)->node, request, reply);
+}
+
 /* texts: dir, cluster, name, listen, secret, control, policy file; null where there is none */
 static jlong open_node(JNIEnv *env, const struct bytes texts[TEXTS], jobject callbacks)
 {
@@ -66,7 +73,10 @@ static jlong open_node(JNIEnv *env, const struct bytes texts[TEXTS], jobject cal
         .host = &host,
     };
     int rc = ms_open(&config, &binding->node);
-    if (rc == 0) return (jlong)(uintptr_t)binding;
+    if (rc == 0) {
+        ms_control_extend(binding->node, run_command, binding);
+        return (jlong)(uintptr_t)binding;
+    }
     free_binding(env, binding);
     return rc;
 }
