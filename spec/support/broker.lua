@@ -43,13 +43,13 @@ local function java(lab, name, version)
     return one
 end
 
--- The path of the running JVM's output.
+-- self.wrap: words in front of the command.
 function Java:launch(main, args, class_path)
     assert(not self:alive(), self.name .. " runs already")
     self:disconnect()
     self.starts = self.starts + 1
     self.out = ("%s/%s.%d.out"):format(self.dir, self.name, self.starts)
-    local argv = append({}, JAVA)
+    local argv = append(append({}, self.wrap), JAVA)
     append(argv, { "-Duser.home=" .. self.dir, "-Drocketmq.home.dir=" .. self.dir })
     append(argv, self.java)
     append(argv, { "-cp", ("%s%s/%s/lib/*"):format(class_path or "", broker.brokers, self.version), main })

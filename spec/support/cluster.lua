@@ -178,11 +178,7 @@ end
 
 -- Builds spec/support/NAME.c and has this node preload it, with these words of its environment (NAME=VALUE).
 function Node:preload(name, environment)
-    local library = ("%s/%s.so"):format(self.cluster.dir, name)
-    local compile = "gcc -std=gnu11 -D_GNU_SOURCE -O1 -shared -fPIC spec/support/%s.c -o %s -ldl"
-    assert(os.execute(compile:format(name, process.quote(library))) == 0, "gcc failed")
-    -- AddressSanitizer wants to be the first library unless told otherwise.
-    self.wrap = append({ "env", "LD_PRELOAD=" .. library, "ASAN_OPTIONS=verify_asan_link_order=0" }, environment)
+    self.wrap = append(process.preload(name, self.cluster.dir), environment)
     return self
 end
 

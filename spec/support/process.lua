@@ -137,6 +137,15 @@ function process.start(argv, log)
     return setmetatable({ pid = pid }, Process)
 end
 
+-- Builds spec/support/NAME.c into `dir`. Words to put in front of a command, so that it is loaded before everything else.
+function process.preload(name, dir)
+    local library = ("%s/%s.so"):format(dir, name)
+    local compile = "gcc -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -shared -fPIC spec/support/%s.c -o %s -ldl"
+    assert(os.execute(compile:format(name, process.quote(library))) == 0, "gcc failed")
+    -- AddressSanitizer wants to be the first library unless told otherwise.
+    return { "env", "LD_PRELOAD=" .. library, "ASAN_OPTIONS=verify_asan_link_order=0" }
+end
+
 -- Reaps it if it has ended. Then `code` is its exit status, or nil and `signal` what killed it.
 function Process:alive()
     if self.ended then return false end
