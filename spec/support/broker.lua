@@ -134,6 +134,8 @@ end
 local Broker = setmetatable({}, { __index = Java })
 Broker.__index = Broker
 
+-- Timers are short where specs wait for them. Two services of a broker cost whole seconds of CPU in a small one: one spins until its first
+-- interval is over (transactionMetricFlushInterval), one compares the whole timer wheel byte by byte each time (timerFlushIntervalMs).
 local function configuration(self)
     local conf = {
         brokerClusterName = "lab", brokerName = self.group, brokerId = self.id, brokerRole = self.id == 0 and "ASYNC_MASTER" or "SLAVE",
@@ -144,6 +146,7 @@ local function configuration(self)
         flushDiskType = "ASYNC_FLUSH", autoCreateTopicEnable = true, autoCreateSubscriptionGroup = true, timerWheelEnable = true,
         diskMaxUsedSpaceRatio = 98, transientStorePoolEnable = false, warmMapedFileEnable = false, flushConsumerOffsetInterval = 1000,
         registerNameServerPeriod = 10000, popCkStayBufferTime = 500, reviveInterval = 500, popFromRetryProbability = 0,
+        transactionMetricFlushInterval = 200, timerFlushIntervalMs = 2000,
     }
     for name, value in pairs(self.conf) do conf[name] = value end
     local lines = {}
