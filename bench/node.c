@@ -17,6 +17,7 @@
 
 #include "callers.h"
 #include "follower.h"
+#include "status.h"
 
 static char program[4096];
 
@@ -31,18 +32,6 @@ static double cpu_seconds(void)
 static int level_arg(int argc, char **argv)
 {
     return strcmp(bench_arg(argc, argv, "--level", "os"), "disk") == 0 ? MS_LEVEL_DISK : MS_LEVEL_OS;
-}
-
-/* A number of ms_status by the field's name, wherever it stands; -1 if there is no such field. */
-static double status_number(struct ms_node *node, const char *field)
-{
-    char *json, name[64];
-    if (ms_status(node, &json)) bench_die("status: %s", ms_error_message());
-    snprintf(name, sizeof name, "\"%s\":", field);
-    const char *at = strstr(json, name);
-    double number = at ? strtod(at + strlen(name), NULL) : -1;
-    ms_free(json);
-    return number;
 }
 
 static uint64_t head(struct ms_node *node)
@@ -123,14 +112,14 @@ static void update(int argc, char **argv)
     leader_load(&leader, keys);
     bench_follower_await(&follower, head(leader.node), &at, &before);
 
-    double wire = status_number(leader.node, "bytes_sent"), cpu = cpu_seconds();
+    double wire = bench_status_number(leader.node, "bytes_sent"), cpu = cpu_seconds();
     uint64_t first = head(leader.node), start = bench_now_ns();
     leader_put_many(&leader, updates, keys, window, false);
     if (ms_wait(leader.node, head(leader.node), leader.level, 60000)) bench_die("wait: %s", ms_error_message());
     uint64_t answered = bench_now_ns(), last = head(leader.node);
     bench_follower_await(&follower, last, &end, &after);
     cpu = cpu_seconds() - cpu;
-    wire = status_number(leader.node, "bytes_sent") - wire;
+    wire = bench_status_number(leader.node, "bytes_sent") - wire;
     if (last - first < updates) bench_die("the follower moved by %" PRIu64 " only", last - first);
     check_equal(&leader, &follower);
 
@@ -250,7 +239,7 @@ static double join_under_load(struct leader *leader, uint32_t keys, uint64_t sec
 static void await_trim(struct ms_node *node)
 {
     uint64_t deadline = bench_now_ns() + 60000000000u;
-    while (status_number(node, "first") <= 1) {
+    while (bench_status_number(node, "first") <= 1) {
         if (bench_now_ns() > deadline) bench_die("the log is not trimmed");
         bench_sleep_until(bench_now_ns() + 20000000);
     }
@@ -277,7 +266,7 @@ static void join(int argc, char **argv)
     bench_follower_follow(&first, ms_port(leader.node));
     bench_follower_await(&first, head(leader.node), &end, &joined);
     bench_usage(0, &after);
-    if (status_number(leader.node, "snapshots_sent") < 1) bench_die("the follower joined without a snapshot");
+    if (bench_status_number(leader.node, "snapshots_sent") < 1) bench_die("the follower joined without a snapshot");
     check_equal(&leader, &first);
     bench_result("entry_bytes_leader", (double)(full.rss - empty.rss) / entries);
     bench_result("entry_bytes_follower", (double)(joined.rss - fresh.rss) / entries);
@@ -294,8 +283,8 @@ static void join(int argc, char **argv)
     bench_result("leader_growth_loaded_mib", ((double)after.peak - (double)full.rss) / 1048576.0);
     bench_follower_await(&second, head(leader.node), &end, &joined);
     check_equal(&leader, &second);
-    bench_result("max_lock_us", status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_cut_us", status_number(leader.node, "max_lock_cut_us"));
+    bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
+    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     bench_stop(&second);
     ms_close(leader.node);
 }
@@ -319,8 +308,8 @@ static void memory(int argc, char **argv)
     if (ms_wait(leader.node, head(leader.node), MS_LEVEL_DISK, 60000)) bench_die("wait: %s", ms_error_message());
     bench_callers_run((uint32_t)bench_arg_number(argc, argv, "--threads", 1), keys,
                       bench_arg_number(argc, argv, "--commits", 1000000), commit, &leader);
-    bench_result("max_lock_us", status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_cut_us", status_number(leader.node, "max_lock_cut_us"));
+    bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
+    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     ms_close(leader.node);
 }
 

@@ -3,7 +3,8 @@
  *      policy commit  --dir DIR [--keys N --commits N]    commits of entries that exist: without rules, with patterns, with a filter
  *      policy first   --dir DIR [--keys N]                the first put of each key, without rules and with a filter
  *      policy reload  --dir DIR [--entries N]             one reload of each kind while another thread puts
- *      policy replay  --dir DIR [--keys N --commits N]    a recorded log through a declarative policy and through functions
+ *      policy replay  --dir DIR [--keys N --commits N --conflicts N]   a recorded log and its conflicts through a declarative policy, and
+ *                                                         through a filter and a resolver
  *
  * Where two things are compared they alternate in short slices of one run. */
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 
 #include "../core/metasync.h"
 #include "common.h"
+#include "status.h"
 
 enum { KINDS = 3, SLICE = 10000 };
 
@@ -35,7 +37,7 @@ static const char *const leaving[] = {
 };
 static const char resolving[] = "local policy = { name = 'functions', ack = 'memory' }\n"
                                 "function policy.filter(entry) return not entry.key:find('^tmp%-') end\n"
-                                "function policy.resolve(conflict) return conflict.mine end\n"
+                                "function policy.resolve(conflict) return conflict.mine > conflict.theirs and conflict.mine or conflict.theirs end\n"
                                 "return policy\n";
 
 static void write_text(char path[512], const char *dir, const char *name, const char *text)
@@ -182,17 +184,6 @@ static void *call(void *context)
     return NULL;
 }
 
-static double status_number(struct ms_node *node, const char *field)
-{
-    char *json, name[64];
-    if (ms_status(node, &json)) bench_die("status: %s", ms_error_message());
-    snprintf(name, sizeof name, "\"%s\":", field);
-    const char *at = strstr(json, name);
-    double number = at ? strtod(at + strlen(name), NULL) : -1;
-    ms_free(json);
-    return number;
-}
-
 static bool reviewing(struct ms_node *node)
 {
     char *json;
@@ -241,23 +232,81 @@ static void reload(int argc, char **argv)
     for (uint32_t i = 0; i < entries; i++) put(&side, &random, i);
     ms_close(side.node);
     open_side(&side, dir, "reload", path); /* a node whose longest hold of the lock is not that of the loading */
-    bench_result("max_lock_before_us", status_number(side.node, "max_lock_us"));
+    bench_result("max_lock_before_us", bench_status_number(side.node, "max_lock_us"));
     reload_once(&side, dir, kinds[1], leaving[0], entries);
     reload_once(&side, dir, kinds[2], leaving[1], entries);
-    bench_result("max_lock_us", status_number(side.node, "max_lock_us"));
+    bench_result("max_lock_us", bench_status_number(side.node, "max_lock_us"));
     ms_close(side.node);
 }
 
 /* ---- replay --------------------------------------------------------------------------------------------------------------------- */
 
-static double replay_once(const char *dir, const char *log, const char *name, const char *text, uint64_t changes)
+/* The host's copy of every key is another one than the log's, so that each is a conflict; the log wins, and stays as it is. */
+static void conflict_all(struct side *side, struct bench_random *random, uint32_t keys)
 {
-    char path[512], *report;
+    struct ms_host_copy about = {.version = -1};
+    struct ms_compare_result result;
+    struct ms_compare *compare;
+    char key[BENCH_KEY];
+    if (ms_compare_begin(side->table, &about, &compare)) bench_die("compare: %s", ms_error_message());
+    for (uint32_t i = 0; i < keys; i++) {
+        bench_key(key, i);
+        struct ms_bytes value = {bench_value(random), BENCH_VALUE};
+        if (ms_compare_entry(compare, (struct ms_bytes){key, sizeof key}, value)) bench_die("compare: %s", ms_error_message());
+    }
+    if (ms_compare_end(compare, &result)) bench_die("compare: %s", ms_error_message());
+    if (result.different != keys || result.kept_log != keys)
+        bench_die("%" PRIu64 " of %" PRIu32 " entries are conflicts that the log won", result.kept_log, keys);
+}
+
+/* `commits` changes of `keys` keys, all of them named at first, then at least `conflicts` conflicts in the loss reports beside the log. */
+static void record(const char *dir, uint32_t keys, uint64_t commits, uint64_t conflicts)
+{
+    char path[512];
+    struct side side;
+    struct bench_random random;
+    bench_random_init(&random, 1);
+    write_text(path, dir, kinds[0], "return { name = 'recorded', ack = 'memory', snapshot = { every = '1h', log_bytes = '16GiB' } }\n");
+    open_side(&side, dir, "log", path);
+    for (uint64_t i = 0; i < commits; i++) put(&side, &random, i < keys ? (uint32_t)i : bench_random_below(&random, keys));
+    for (uint64_t made = 0; made < conflicts; made += keys) conflict_all(&side, &random, keys);
+    ms_close(side.node);
+}
+
+/* How often a function of the policy was called, by the report of a replay. */
+static double calls_of(const char *report, const char *function)
+{
+    char name[64];
+    snprintf(name, sizeof name, "\"name\":\"%s\",", function);
+    const char *at = strstr(report, name);
+    return at ? bench_number_in(at, "calls") : 0;
+}
+
+/* One replay of everything, from loading the policy to its report. */
+static void replay_once(const char *dir, const char *log, const char *name, const char *text)
+{
+    char path[512], metric[64], *report;
     write_text(path, dir, name, text);
     uint64_t start = bench_now_ns();
     if (ms_policy_replay(path, NULL, log, &report)) bench_die("replay: %s", ms_error_message());
+    double seconds = (double)(bench_now_ns() - start) / 1e9, conflicts = bench_number_in(report, "conflicts");
+    if (bench_number_in(report, "conflicts_unusable") > 0 || bench_number_in(report, "incidents") > 0)
+        bench_die("replay %s: conflicts that can't be used, or incidents", name);
+    const struct {
+        const char *name;
+        double value;
+    } results[] = {
+        {"per_s", (bench_number_in(report, "changes") + conflicts) / seconds},
+        {"log_per_s", bench_number_in(report, "changes_per_second")},
+        {"conflicts", conflicts},
+        {"filter_calls", calls_of(report, "filter")},
+        {"resolve_calls", calls_of(report, "resolve")},
+    };
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        snprintf(metric, sizeof metric, "replay_%s_%s", name, results[i].name);
+        bench_result(metric, results[i].value);
+    }
     ms_free(report);
-    return (double)changes / ((double)(bench_now_ns() - start) / 1e9);
 }
 
 static void replay(int argc, char **argv)
@@ -265,17 +314,13 @@ static void replay(int argc, char **argv)
     const char *dir = bench_arg(argc, argv, "--dir", "");
     uint32_t keys = (uint32_t)bench_arg_number(argc, argv, "--keys", 100000);
     uint64_t commits = bench_arg_number(argc, argv, "--commits", 1000000);
-    char path[512], log[512];
-    struct side side;
-    struct bench_random random;
-    bench_random_init(&random, 1);
-    write_text(path, dir, kinds[0], "return { name = 'recorded', ack = 'memory', snapshot = { every = '1h', log_bytes = '16GiB' } }\n");
-    open_side(&side, dir, "log", path);
-    for (uint64_t i = 0; i < commits; i++) put(&side, &random, bench_random_below(&random, keys));
-    ms_close(side.node);
+    char log[512];
     snprintf(log, sizeof log, "%s/log", dir);
-    bench_result("replay_declarative_per_s", replay_once(dir, log, kinds[1], texts[1], commits));
-    bench_result("replay_functions_per_s", replay_once(dir, log, "functions", resolving, commits));
+    record(dir, keys, commits, 0);
+    replay_once(dir, log, "declarative", texts[1]);
+    record(dir, keys, keys, bench_arg_number(argc, argv, "--conflicts", commits / 2));
+    replay_once(dir, log, "conflicts", texts[1]);
+    replay_once(dir, log, "functions", resolving);
 }
 
 int main(int argc, char **argv)

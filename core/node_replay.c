@@ -12,7 +12,7 @@
 #include "state/datadir.h"
 #include "sync/render.h"
 
-enum { DIFFERENCES_MAX = 1000, REPORTS_MAX = 4096 };
+enum { DIFFERENCES_MAX = 1000 };
 
 #define REPORT_BYTES_MAX (UINT64_C(1) << 30)
 
@@ -70,7 +70,7 @@ static int take_name(void *context, const char *name)
     struct names *names = context;
     size_t size = strlen(name);
     bool report = strncmp(name, "loss-", 5) == 0 && size > 6 && strcmp(name + size - 6, ".jsonl") == 0 && size < sizeof *names->list;
-    if (!report || names->count == REPORTS_MAX) return 0;
+    if (!report) return 0;
     void *grown = ms_realloc(names->list, (names->count + 1) * sizeof *names->list);
     if (!grown) return MS_E_MEMORY;
     names->list = grown;

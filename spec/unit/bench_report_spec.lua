@@ -64,6 +64,19 @@ describe("the benchmark's table", function()
         assert.truthy(text:find("\n       the same to the host's callback, p50, os / everysec", 1, true))
     end)
 
+    it("has no result for a row whose subject did not run", function()
+        local row = row_of("replay_functions_per_s", "plain")
+        local pair = { replay_functions_per_s = 1e6, replay_functions_filter_calls = 9, replay_functions_resolve_calls = 9 }
+        assert.is_true(report.judge(row, { ["policy-replay"] = { { ours = pair } } }).met)
+        for _, metric in ipairs { "replay_functions_filter_calls", "replay_functions_resolve_calls" } do
+            for _, calls in ipairs { 0, false } do
+                local idle = setmetatable({ [metric] = calls or nil }, { __index = function(_, name) return name ~= metric and pair[name] or nil end })
+                local verdict = report.judge(row, { ["policy-replay"] = { { ours = pair }, { ours = idle } } })
+                assert.same({ false, false }, { verdict.met, verdict.complete })
+            end
+        end
+    end)
+
     it("says nothing of scenarios that were not run", function()
         assert.is_nil(report.judge(RATIO, {}))
     end)

@@ -1,0 +1,11 @@
+/* Numbers out of the library's JSON texts, for the programs that link it. */
+#ifndef BENCH_STATUS_H
+#define BENCH_STATUS_H
+
+struct ms_node;
+
+/* The number of the first field of that name, wherever it stands; -1 if there is none. */
+double bench_number_in(const char *json, const char *field);
+double bench_status_number(struct ms_node *node, const char *field); /* the same of ms_status */
+
+#endif
