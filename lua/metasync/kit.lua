@@ -16,9 +16,11 @@
 -- the source tree: build/release/; installed: PREFIX/lib/); the system's library path.
 --
 -- Everywhere: nodes are numbers from 0, and the leader where none is named; a key is a string, or { key, field }; values of int64 tables
--- are numbers (int64_t beyond 2^53); times are "200ms", "3s", "5min", or a number of milliseconds.
+-- are numbers (int64_t beyond 2^53); times are as in a policy, "200ms", "3s", "5m", or a number
+-- of seconds; times that come back are seconds since kit.new returned.
 local ffi = require "ffi"
 local json = require "metasync.kit_json"
+local units = require "metasync.units"
 
 local kit = {}
 
@@ -60,16 +62,10 @@ local CUTS = { refused = 1, silent = 2 }
 
 -- ---- values ------------------------------------------------------------------------------------------------------------
 
-local UNITS = { ms = 1000, s = 1e6, min = 6e7, h = 3.6e9, d = 8.64e10 }
-
--- "200ms" or milliseconds -> microseconds.
 local function microseconds(time, level)
-    if type(time) == "number" then return time * 1000 end
-    local number, unit = tostring(time):match "^%s*([%d.]+)%s*(%a+)%s*$"
-    if not tonumber(number) or not UNITS[unit] then
-        error(('a time is like "200ms", "3s", "5min" or a number of milliseconds, not %s'):format(tostring(time)), level + 1)
-    end
-    return tonumber(number) * UNITS[unit]
+    local us, expected = units.duration(time)
+    if not us then error(("a time is %s, not %s"):format(expected, tostring(time)), level + 1) end
+    return us
 end
 
 local function key_bytes(key, level)
@@ -200,18 +196,20 @@ function Kit:fingerprint() return (tostring(C.ms_sim_hash(self.sim)):gsub("ULL$"
 
 -- ---- time --------------------------------------------------------------------------------------------------------------
 
--- Milliseconds since kit.new returned.
-function Kit:now() return (tonumber(C.ms_sim_now(self.sim)) - self.began) / 1000 end
+-- A moment of the simulation (microseconds) as seconds since kit.new returned.
+local function seconds(self, moment) return (tonumber(moment) - self.began) / 1e6 end
+
+function Kit:now() return seconds(self, C.ms_sim_now(self.sim)) end
 
 function Kit:advance(time) check(C.ms_sim_run(self.sim, microseconds(time, 2)), 2) end
 
 -- Runs until fn returns a true value, which is returned; an error after `time` ("10s").
 function Kit:await(fn, time, what)
-    local deadline = self:now() + microseconds(time or "10s", 2) / 1000
+    local deadline = tonumber(C.ms_sim_now(self.sim)) + microseconds(time or "10s", 2)
     while true do
         local result = fn()
         if result then return result end
-        if self:now() > deadline then error(("not within %s: %s"):format(time or "10s", what or "the condition"), 2) end
+        if tonumber(C.ms_sim_now(self.sim)) > deadline then error(("not within %s: %s"):format(time or "10s", what or "the condition"), 2) end
         check(C.ms_sim_step(self.sim, 1), 2)
     end
 end
@@ -363,7 +361,7 @@ end
 
 local entry = ffi.new "struct ms_kit_entry"
 
--- The changes in a node's log: a list of { lsn =, time = (ms, when it was logged), op = "put" "delete" "leave", table =, key =, field =,
+-- The changes in a node's log: a list of { lsn =, time = (when it was logged), op = "put" "delete" "leave", table =, key =, field =,
 -- value = }.
 function Kit:log(node)
     node = node or self.leader
@@ -373,7 +371,7 @@ function Kit:log(node)
             local bytes = ffi.string(entry.key, entry.key_size)
             local key, field = split_key(bytes)
             local value = entry.value ~= nil and decode(ffi.string(entry.value, entry.value_size), tonumber(entry.type)) or nil
-            list[#list + 1] = { lsn = at, time = (tonumber(entry.at) - self.began) / 1000, op = ffi.string(entry.op),
+            list[#list + 1] = { lsn = at, time = seconds(self, entry.at), op = ffi.string(entry.op),
                 table = ffi.string(entry.table), bytes = bytes, key = key, field = field, value = value }
         end
     end
@@ -386,7 +384,7 @@ function Kit:sent(node) return self:log(node) end
 -- Writes that the policy kept out of the log: { time =, node =, table =, key =, field =, value = }.
 function Kit:dropped() return self.locals end
 
--- Conflicts that were decided: { time = (ms), node = (whose change it was), table =, key =, field =, reason = "deposed" "buffered",
+-- Conflicts that were decided: { time =, node = (whose change it was), table =, key =, field =, reason = "deposed" "buffered",
 -- base =, mine =, theirs =, outcome = "theirs" "mine" "value" "delete" "equal" "kept" "unresolved", value =, by =, lsn = }. From the loss
 -- reports of all nodes, or of one.
 function Kit:resolved(node)
@@ -397,7 +395,7 @@ function Kit:resolved(node)
         for line in ffi.string(text):gmatch "[^\n]+" do
             local loss = json.decode(line)
             for _, name in ipairs { "key", "field", "base", "mine", "theirs", "value" } do loss[name] = json.bytes(loss[name]) end
-            loss.node, loss.time = index, (loss.time_us - 1700000000000000 - self.began) / 1000
+            loss.node, loss.time = index, seconds(self, loss.time_us - 1700000000000000)
             loss.bytes = loss.key and (loss.field and loss.key .. "\0" .. loss.field or loss.key)
             list[#list + 1] = loss
         end
@@ -419,7 +417,7 @@ end
 local function describe(change)
     local text = ("%s %s in %s"):format(change.op or "put", key_text(change.bytes), change.table)
     if change.value ~= nil then text = text .. " = " .. printable(change.value) end
-    return change.time and ("%s at %gms"):format(text, change.time) or text
+    return change.time and ("%s at %gs"):format(text, change.time) or text
 end
 
 local function list_text(list, table_name)
@@ -466,8 +464,9 @@ function Kit:expect_logged(wanted)
         error(("not logged: %s\n  the log has:\n%s"):format(wanted_text(wanted, bytes), list_text(log, wanted.table)), 2)
     end
     local put = wanted.within and last_put(self, wanted, bytes, found.time)
-    if put and found.time - put.time > microseconds(wanted.within, 2) / 1000 then
-        error(("logged late: %s, %gms after it was put (within %s was wanted)"):format(describe(found), found.time - put.time, wanted.within), 2)
+    local took = put and math.floor((found.time - put.time) * 1e6 + 0.5) -- whole microseconds again: differences of seconds are not exact
+    if took and took > microseconds(wanted.within, 2) then
+        error(("logged late: %s, %s after it was put (within %s was wanted)"):format(describe(found), units.duration_text(took), wanted.within), 2)
     end
     return found
 end

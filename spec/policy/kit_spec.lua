@@ -26,10 +26,16 @@ describe("a kit", function()
         new { nodes = 3 }
         assert.same({ "leader", "follower", "follower", 0 }, { k:role(0), k:role(1), k:role(2), k:now() })
         k:advance "1s"
-        assert.equal(1000, k:now())
-        k:advance(500)
-        assert.equal(1500, k:now())
-        refuses("a time is like", k.advance, "2 weeks")
+        assert.equal(1, k:now())
+        k:advance(0.5)
+        assert.equal(1.5, k:now())
+        k:advance "1m"
+        assert.equal(61.5, k:now())
+        -- times are written as in a policy, and an error says how
+        for _, wrong in ipairs { "2 weeks", "5min", "250", "-1s", -1, 0 / 0, 1 / 0, {}, "1S" } do
+            refuses("a time is a duration such as .*us, ms, s, m, h, d.*, or a number of seconds, not ", k.advance, wrong)
+        end
+        assert.equal(61.5, k:now())
     end)
 
     it("makes tables on demand, with the policy's types, and keeps bytes and numbers exact", function()
@@ -80,7 +86,7 @@ describe("a kit", function()
         local log = k:log()
         assert.same({ "put", "topic", "t", "f", "1", 0 }, { log[1].op, log[1].table, log[1].key, log[1].field, log[1].value, log[1].time })
         assert.same({ "put", "offset", "g", 2 }, { log[2].op, log[2].table, log[2].key, log[2].value })
-        assert.is_true(log[2].time >= 210 and log[2].time < 215, log[2].time)
+        assert.is_true(log[2].time >= 0.21 and log[2].time < 0.215, log[2].time)
         k:settle()
         assert.same(log, k:sent(1))
         assert.same({ 0, 0 }, { k:at_risk "offset" })
@@ -206,7 +212,7 @@ describe("a kit", function()
             for i = 1, 50 do
                 one:put("topic", "t" .. i, "v" .. i)
                 one:put("offset", "g" .. i % 5, i)
-                one:advance(i % 7)
+                one:advance(i % 7 .. "ms")
             end
             one:advance "1s"
             local print, log = one:fingerprint(), one:log()

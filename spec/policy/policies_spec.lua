@@ -212,7 +212,7 @@ describe("in a cluster of the test kit", function()
         end
         local log = k:log()
         for i, change in ipairs(log) do
-            if i > 1 and change.table == "offset" and log[i - 1].table == "offset" then assert.is_true(change.time - log[i - 1].time <= 1000) end
+            if i > 1 and change.table == "offset" and log[i - 1].table == "offset" then assert.is_true(change.time - log[i - 1].time <= 1) end
         end
     end)
 
