@@ -493,8 +493,9 @@ MS_API int ms_status(struct ms_node *node, char **json);
 /* The same of another node over the network; secret may be NULL. */
 MS_API int ms_remote_status(const char *address, const char *cluster, const char *secret, int timeout_ms, char **json);
 
-/* Reads change logs or snapshots offline and calls fn with one JSON object (a line of text) per record. path: a data
- * directory (its live generation), a segment or a snapshot. from: first lsn. Errors: IO, FORMAT, DAMAGED with the place. */
+/* Reads change logs, snapshots or loss reports offline and calls fn with one JSON object (a line of text) per record. path: a data
+ * directory (its live generation), a segment, a snapshot, a data directory's archive/ (all of its loss reports), or one .jsonl file of
+ * that. from: first lsn; INVALID with files of the archive. Errors also: IO, FORMAT, DAMAGED with the place. */
 MS_API int ms_log_dump(const char *path, uint64_t from, int (*fn)(void *context, const char *line), void *context);
 
 MS_API void ms_free(void *memory);

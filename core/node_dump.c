@@ -1,7 +1,10 @@
-/* ms_log_dump: logs and snapshots as lines of JSON, offline. */
+/* ms_log_dump: logs, snapshots and loss reports as lines of JSON, offline. */
+#include <jansson.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "drive/fs.h"
+#include "node_losses.h"
 #include "state/datadir.h"
 #include "state/snapshot.h"
 #include "sync/render.h"
@@ -109,21 +112,46 @@ static int dump_log(struct dump *dump, const char *dir)
     return rc;
 }
 
-static int ignore(void *context, const char *name)
+/* A line of the archive is JSON already. */
+static int dump_line(void *context, const struct ms_loss_line *line)
 {
-    (void)context;
-    (void)name;
-    return 1;
+    struct dump *dump = context;
+    json_error_t error;
+    json_t *object = json_loadb((const char *)line->text.data, line->text.size, JSON_ALLOW_NUL, &error);
+    bool sound = json_is_object(object);
+    json_decref(object);
+    if (!sound) return ms_fail(MS_E_DAMAGED, "%s, line %llu: no JSON object", line->path, (unsigned long long)line->number);
+    ms_buf_clear(&dump->line);
+    ms_buf_add(&dump->line, line->text.data, line->text.size);
+    ms_buf_add8(&dump->line, 0);
+    return dump->line.failed ? MS_E_MEMORY : dump->fn(dump->context, (const char *)ms_buf_bytes(&dump->line).data);
+}
+
+static int is_report(void *context, const char *name)
+{
+    bool *found = context;
+    *found = ms_losses_named(name);
+    return *found;
+}
+
+static int dump_directory(struct dump *dump, const char *path, bool archive)
+{
+    char live[MS_PATH_MAX];
+    if (archive) return ms_losses_read_all(dump->fs, path, dump_line, dump);
+    int rc = ms_datadir_live(dump->fs, path, live);
+    return rc ? rc : dump_log(dump, live);
 }
 
 static int dump_path(struct dump *dump, const char *path)
 {
-    char live[MS_PATH_MAX];
-    if (dump->fs->ops->list(dump->fs, path, ignore, NULL) >= 0) { /* a directory */
-        int rc = ms_datadir_live(dump->fs, path, live);
-        return rc ? rc : dump_log(dump, live);
-    }
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t size = strlen(name);
+    bool directory, archive = false, lines = size > 6 && strcmp(name + size - 6, ".jsonl") == 0;
+    directory = dump->fs->ops->list(dump->fs, path, is_report, &archive) >= 0;
+    if (dump->from && (archive || (lines && !directory)))
+        return ms_fail(MS_E_INVALID, "%s: its lines have no positions to begin from", path);
+    if (directory) return dump_directory(dump, path, archive);
+    if (lines) return ms_losses_read(dump->fs, path, dump_line, dump);
     return dump_file(dump, path, strncmp(name, "log-", 4) == 0 ? MS_SEGMENT_HEADER : 0, false);
 }
 

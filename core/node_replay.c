@@ -1,20 +1,18 @@
 /* ms_policy_replay: a recorded log through one policy or two (sim/replay.h), as a JSON report. */
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "drive/fs.h"
 #include "lua/policy.h"
+#include "node_losses.h"
 #include "sim/replay.h"
 #include "state/datadir.h"
 #include "sync/render.h"
 
 enum { DIFFERENCES_MAX = 1000 };
-
-#define REPORT_BYTES_MAX (UINT64_C(1) << 30)
 
 struct side { /* one of the two policies */
     const char *path;
@@ -59,29 +57,6 @@ static int run_side(struct job *job, struct side *side)
 }
 
 /* ---- conflicts: the loss reports in the archive --------------------------------------------------------------------------------- */
-
-struct names {
-    char (*list)[96];
-    size_t count;
-};
-
-static int take_name(void *context, const char *name)
-{
-    struct names *names = context;
-    size_t size = strlen(name);
-    bool report = strncmp(name, "loss-", 5) == 0 && size > 6 && strcmp(name + size - 6, ".jsonl") == 0 && size < sizeof *names->list;
-    if (!report) return 0;
-    void *grown = ms_realloc(names->list, (names->count + 1) * sizeof *names->list);
-    if (!grown) return MS_E_MEMORY;
-    names->list = grown;
-    memcpy(names->list[names->count++], name, size + 1);
-    return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
 
 /* A value of a report's line: absent and null are "no value". */
 static int read_value(const json_t *json, int *type, struct ms_buf *buf, struct ms_bytes *value)
@@ -196,10 +171,11 @@ static int offer(struct job *job, const struct ms_conflict *conflict)
     return rc;
 }
 
-static int replay_line(struct job *job, const char *text, size_t size)
+static int replay_line(void *context, const struct ms_loss_line *text)
 {
+    struct job *job = context;
     json_error_t error;
-    json_t *line = json_loadb(text, size, JSON_ALLOW_NUL, &error);
+    json_t *line = json_loadb((const char *)text->text.data, text->text.size, JSON_ALLOW_NUL, &error);
     struct conflict read = {0};
     int rc = 0;
     if (line && json_object_get(line, "table") && was_decided(line)) {
@@ -221,36 +197,12 @@ static int replay_line(struct job *job, const char *text, size_t size)
     return rc;
 }
 
-static int replay_report(struct job *job, const char *path)
-{
-    struct ms_buf text;
-    ms_buf_init(&text);
-    int rc = ms_fs_read_file(job->fs, path, REPORT_BYTES_MAX, &text);
-    const char *at = (const char *)ms_buf_bytes(&text).data, *end = at + text.size;
-    while (!rc && at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) break; /* half a line: it is being written */
-        rc = replay_line(job, at, (size_t)(stop - at));
-        at = stop + 1;
-    }
-    ms_buf_close(&text);
-    return rc;
-}
-
 static int replay_conflicts(struct job *job)
 {
-    struct names names = {0};
-    char folder[MS_PATH_MAX], path[MS_PATH_MAX];
+    char folder[MS_PATH_MAX];
     int rc = ms_path(folder, job->log, "archive");
-    if (!rc) rc = job->fs->ops->list(job->fs, folder, take_name, &names);
-    if (rc == MS_E_NOT_FOUND) rc = 0; /* nothing was ever archived */
-    if (names.count) qsort(names.list, names.count, sizeof *names.list, by_name);
-    for (size_t i = 0; i < names.count && !rc; i++) {
-        rc = ms_path(path, folder, names.list[i]);
-        if (!rc) rc = replay_report(job, path);
-    }
-    ms_release(names.list);
-    return rc;
+    if (!rc) rc = ms_losses_read_all(job->fs, folder, replay_line, job);
+    return rc == MS_E_NOT_FOUND ? 0 : rc; /* nothing was ever archived */
 }
 
 /* ---- the report ------------------------------------------------------------------------------------------------------------------- */

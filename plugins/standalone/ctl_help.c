@@ -227,7 +227,12 @@ static const struct {
      "segment or a\n"
      "snapshot; no node is asked, so it works on a stopped node, and on one that runs. With --json one object a line.\n"
      "\n"
+     "The loss reports of a node are read in the same way (without --from): PATH is its archive/ for all of them, or one file there. A "
+     "line says\n"
+     "which entry was in conflict, who won, by which resolver, and the values that there were.\n"
+     "\n"
      "examples: metasyncctl log /var/lib/ms1 --from 1200\n"
+     "          metasyncctl log /var/lib/ms1/archive\n"
      "          metasyncctl --json log /var/lib/ms1 | jq -r 'select(.op==\"delete\").key'\n"},
 };
 

@@ -14,11 +14,10 @@ static int print_raw_line(void *context, const char *line)
     return puts(line) < 0; /* a closed pipe ends it */
 }
 
-/* What a record says besides its table: what is left of the object. */
-static void print_rest(json_t *record)
+/* What a record says besides what is shown of it: what is left of the object. */
+static void print_rest(json_t *record, const char *const *shown, size_t count)
 {
-    static const char *const shown[] = {"lsn", "time_us", "op", "table", "key", "value"};
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) json_object_del(record, shown[i]);
+    for (size_t i = 0; i < count; i++) json_object_del(record, shown[i]);
     char *text = json_object_size(record) ? json_dumps(record, JSON_COMPACT) : NULL;
     if (text) printf("  %s", text);
     free(text);
@@ -36,13 +35,44 @@ static void print_change(const json_t *record)
     free(value);
 }
 
+static void print_part(const json_t *loss, const char *name)
+{
+    const json_t *part = json_object_get(loss, name);
+    char *value = json_is_null(part) ? NULL : print_value(part);
+    if (part) printf("  %s %s", name, json_is_null(part) ? "nothing" : value ? value : "?");
+    free(value);
+}
+
+/* A line of a loss report: when it was decided, which entry, who won and by what, and what there was to decide between. */
+static int print_loss(json_t *loss)
+{
+    static const char *const shown[] = {"time_us", "table", "key",          "field", "reason", "outcome",   "by", /* in the columns */
+                                        "mine",    "theirs", "theirs_bytes", "base",  "value",  "up_to_lsn", "lsn", "why"};
+    enum { COLUMNS = 7 };
+    char *key = print_value(json_object_get(loss, "key")), *field = print_value(json_object_get(loss, "field"));
+    uint64_t time_us = field_number(loss, "time_us");
+    printf("%s  %-8s  ", time_us ? print_time(time_us) : "-", field_text(loss, "reason"));
+    if (json_object_get(loss, "table"))
+        printf("%s  %s%s%s  ", field_text(loss, "table"), key ? key : "?", json_object_get(loss, "field") ? " / " : "",
+               json_object_get(loss, "field") ? field ? field : "?" : "");
+    printf("%s by %s", field_text(loss, "outcome"), field_text(loss, "by"));
+    for (size_t i = COLUMNS; i < sizeof shown / sizeof *shown; i++) print_part(loss, shown[i]);
+    free(key);
+    free(field);
+    print_rest(loss, shown, sizeof shown / sizeof *shown);
+    json_decref(loss);
+    return putchar('\n') < 0;
+}
+
 /* LSN, time, what happened; snapshots have entries without lsn. */
 static int print_line(void *context, const char *line)
 {
+    static const char *const shown[] = {"lsn", "time_us", "op", "table", "key", "value"};
     (void)context;
     json_t *record = json_loads(line, JSON_ALLOW_NUL, NULL);
-    uint64_t lsn = field_number(record, "lsn"), time_us = field_number(record, "time_us");
     if (!record) return print_raw_line(NULL, line);
+    if (json_object_get(record, "outcome")) return print_loss(record);
+    uint64_t lsn = field_number(record, "lsn"), time_us = field_number(record, "time_us");
     if (lsn)
         printf("%10llu  ", (unsigned long long)lsn);
     else
@@ -52,7 +82,7 @@ static int print_line(void *context, const char *line)
         print_change(record);
     else if (json_object_get(record, "name"))
         printf("  %s", field_text(record, "name"));
-    print_rest(record);
+    print_rest(record, shown, sizeof shown / sizeof *shown);
     json_decref(record);
     return putchar('\n') < 0;
 }

@@ -461,6 +461,26 @@ describe("a node", function()
             return found
         end
 
+        it("loss reports, in the order of their names, and where one is damaged", function()
+            local archive = dir .. "/archive"
+            ms.sh("mkdir -p " .. archive)
+            local function write(name, text) ms.write_file(archive .. "/" .. name, text) end
+            write("loss-b.jsonl", '{"key":"3","mine":9223372036854775807}\n{"key":"half')
+            write("loss-a.jsonl", '{"key":"1"}\n{"key":{"base64":"/w=="}}\n')
+            write("buffers-1.jsonl", '{"lost":"buffered"}\n')
+            local rc, lines = dump(archive)
+            assert.equal(0, rc, ms.err())
+            assert.same({ "1", { base64 = "/w==" }, "3" }, { lines[1].key, lines[2].key, lines[3].key })
+            assert.equal(9223372036854775807LL, lines[3].mine)
+            rc, lines = dump(archive .. "/buffers-1.jsonl")
+            assert.same({ 0, "buffered" }, { rc, lines[1].lost })
+            assert.equal(C.MS_E_INVALID, (dump(archive, 2)))
+            assert.equal(C.MS_E_INVALID, (dump(archive .. "/loss-a.jsonl", 2)))
+            write("loss-c.jsonl", '{"key":"4"}\n[]\n')
+            assert.equal(C.MS_E_DAMAGED, (dump(archive)))
+            assert.matches("archive/loss%-c.jsonl, line 2: no JSON object", ms.err())
+        end)
+
         it("a data directory, from an lsn on, and a snapshot", function()
             local node = leader()
             local handle = open_table(node, "topic")
