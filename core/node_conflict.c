@@ -96,20 +96,6 @@ void ms_conflict_decide(struct ms_table *table, const struct ms_extra *extra, co
 
 /* ---- extras ----------------------------------------------------------------------------------------------------------------------------- */
 
-struct conflict {
-    uint64_t link;
-    struct ms_extra extra;
-    uint8_t bytes[];
-};
-
-static struct ms_bytes keep(uint8_t **at, struct ms_bytes bytes)
-{
-    struct ms_bytes kept = {bytes.data ? *at : NULL, bytes.size};
-    if (bytes.size) memcpy(*at, bytes.data, bytes.size);
-    *at += bytes.size;
-    return kept;
-}
-
 /* The handle of the extra's table; *table NULL if there is no such table. */
 static int find_table(struct ms_node *node, const struct ms_extra *extra, struct ms_table **table)
 {
@@ -140,7 +126,7 @@ static int make_table(struct ms_node *node, const struct ms_extra *extra, const 
 
 static void run(struct ms_node *node, void *context)
 {
-    struct conflict *conflict = context;
+    struct ms_extra_waiting *conflict = context;
     struct ms_extra *extra = &conflict->extra;
     struct ms_extra_answer answer = {.by = "leader"};
     struct ms_conflict_policy policy = {NULL, NULL};
@@ -165,17 +151,9 @@ static void run(struct ms_node *node, void *context)
 
 void ms_conflict_queue(struct ms_node *node, uint64_t link, const struct ms_extra *extra)
 {
-    struct conflict *conflict = ms_alloc(sizeof *conflict + extra->key.size + extra->mine.size + extra->base.size + 1);
-    if (conflict) {
-        uint8_t *at = conflict->bytes;
-        conflict->link = link;
-        conflict->extra = *extra;
-        conflict->extra.key = keep(&at, extra->key);
-        conflict->extra.mine = keep(&at, extra->mine);
-        conflict->extra.base = keep(&at, extra->base);
-        if (ms_policy_job(node, run, conflict) == 0) return;
-        ms_release(conflict);
-    }
+    struct ms_extra_waiting *conflict = ms_extra_keep(link, extra);
+    if (conflict && ms_policy_job(node, run, conflict) == 0) return;
+    ms_release(conflict);
     node->engine.frame_lost = true; /* nobody would answer: the conversation begins anew */
     if (node->wake_at > ms_clock_now()) node->wake_at = ms_clock_now();
 }

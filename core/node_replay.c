@@ -134,14 +134,6 @@ static struct ms_bytes chosen(const struct ms_conflict *conflict, const struct m
     }
 }
 
-static void add_key(json_t *object, struct ms_bytes key)
-{
-    const uint8_t *nul = key.size ? memchr(key.data, 0, key.size) : NULL;
-    size_t size = nul ? (size_t)(nul - (const uint8_t *)key.data) : key.size;
-    (void)json_object_set_new(object, "key", ms_render_bytes(ms_bytes(key.data, size)));
-    if (nul) (void)json_object_set_new(object, "field", ms_render_bytes(ms_bytes(nul + 1, key.size - size - 1)));
-}
-
 /* Two policies and one conflict. */
 static void compare_resolutions(struct job *job, const struct ms_conflict *conflict, const struct ms_resolution *resolutions)
 {
@@ -150,7 +142,7 @@ static void compare_resolutions(struct job *job, const struct ms_conflict *confl
     (*(alike ? &job->resolved_alike : &job->resolved_otherwise))++;
     if (alike || json_array_size(job->conflicts) >= DIFFERENCES_MAX) return;
     json_t *object = json_pack("{s:s}", "table", conflict->table);
-    add_key(object, conflict->key);
+    ms_render_set_key(object, conflict->key);
     (void)json_object_set_new(object, "new", ms_render_value((uint8_t)conflict->type, values[0]));
     (void)json_object_set_new(object, "against", ms_render_value((uint8_t)conflict->type, values[1]));
     (void)json_object_set_new(object, "new_by", json_string(resolutions[0].by));
@@ -259,7 +251,7 @@ static int add_difference(void *context, const struct ms_replay_difference *diff
 {
     json_t *list = context, *object = json_pack("{s:s}", "table", difference->table);
     uint8_t type = (uint8_t)difference->type;
-    add_key(object, difference->key);
+    ms_render_set_key(object, difference->key);
     (void)json_object_set_new(object, "new_logged", json_boolean(difference->logged[0]));
     (void)json_object_set_new(object, "against_logged", json_boolean(difference->logged[1]));
     (void)json_object_set_new(object, "new", ms_render_value(type, difference->value[0]));

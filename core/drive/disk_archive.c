@@ -7,7 +7,7 @@
 
 #include "../sync/render.h"
 
-enum { ARCHIVE_BYTES = 64 << 20, PIECE_BYTES = 256 << 10 }; /* more records go on in a second file: the text of one is in memory */
+enum { ARCHIVE_BYTES = 64 << 20 }; /* more records go on in a second file: the text of one is in memory */
 
 struct archive {
     struct ms_disk *disk;
@@ -41,28 +41,9 @@ static int archive_group(struct archive *archive, struct ms_bytes group, uint64_
     return rc;
 }
 
-/* All groups of an open snapshot file. */
-static int archive_file(struct archive *archive, struct ms_file *file)
+static int archive_snapshot_group(void *context, struct ms_bytes group)
 {
-    struct ms_fs *fs = archive->disk->fs;
-    struct ms_buf piece;
-    uint64_t size = 0, offset = 0;
-    size_t got = 1;
-    ms_buf_init(&piece);
-    int rc = fs->ops->size(fs, file, &size);
-    while (!rc && got > 0) {
-        rc = ms_snapshot_read(fs, file, offset, size, PIECE_BYTES, &piece, &got);
-        for (size_t at = 0; !rc && at < got;) {
-            struct ms_group_header header;
-            struct ms_bytes rest = ms_bytes(piece.data + at, got - at);
-            rc = ms_group_open(rest, &header);
-            if (!rc) rc = archive_group(archive, rest, 0);
-            if (!rc) at += ms_group_size(header.body_size);
-        }
-        offset += got;
-    }
-    ms_buf_close(&piece);
-    return rc;
+    return archive_group(context, group, 0);
 }
 
 /* Records from `from` on that the log has no more are in the oldest snapshot: as what they made of the tables. */
@@ -70,7 +51,6 @@ static int archive_trimmed(struct archive *archive, uint64_t from, uint64_t firs
 {
     struct ms_disk *disk = archive->disk;
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
-    struct ms_file *file = NULL;
     uint32_t count = 0;
     char path[MS_PATH_MAX];
     int rc = ms_snapshot_list(disk->fs, disk->dir.live, names, &count);
@@ -78,11 +58,7 @@ static int archive_trimmed(struct archive *archive, uint64_t from, uint64_t firs
     rc = ms_render_line(&archive->text, json_pack("{s:s,s:I,s:I,s:I}", "lost", "trimmed", "from", (json_int_t)from, "to",
                                                   (json_int_t)first - 1, "tables_at", (json_int_t)names[count - 1].end));
     if (!rc) rc = ms_path(path, disk->dir.live, names[count - 1].name);
-    if (!rc) rc = disk->fs->ops->open(disk->fs, path, MS_FS_READ, &file);
-    if (rc) return rc;
-    rc = archive_file(archive, file);
-    disk->fs->ops->close(disk->fs, file);
-    return rc;
+    return rc ? rc : ms_snapshot_groups(disk->fs, path, archive_snapshot_group, archive);
 }
 
 static int archive_records(struct archive *archive, uint64_t from)

@@ -111,32 +111,14 @@ int ms_sim_extras_archive(struct ms_sim_node *node, uint64_t from, struct ms_byt
 
 /* ---- conflicts ------------------------------------------------------------------------------------------------------------------- */
 
-struct conflict {
-    uint64_t link;
-    struct ms_extra extra;
-    uint8_t bytes[];
-};
-
-static struct ms_bytes keep(uint8_t **at, struct ms_bytes bytes)
-{
-    struct ms_bytes kept = {bytes.data ? *at : NULL, bytes.size};
-    if (bytes.size) memcpy(*at, bytes.data, bytes.size);
-    *at += bytes.size;
-    return kept;
-}
-
 static void on_conflict(struct ms_sim *sim, struct ms_sim_event *event);
 
 void ms_sim_extras_conflict(struct ms_sim_node *node, uint64_t link, const struct ms_extra *extra)
 {
-    struct conflict *made = allocate(node->sim, sizeof *made + extra->key.size + extra->mine.size + extra->base.size + 1);
-    if (!made) return;
-    uint8_t *at = made->bytes;
-    made->link = link;
-    made->extra = *extra;
-    made->extra.key = keep(&at, extra->key);
-    made->extra.mine = keep(&at, extra->mine);
-    made->extra.base = keep(&at, extra->base);
+    int64_t countdown = ms_sim_hush();
+    struct ms_extra_waiting *made = ms_extra_keep(link, extra);
+    ms_sim_unhush(countdown);
+    if (!made) ms_sim_out_of_memory(node->sim);
     later(node, "conflict", on_conflict, 500, made);
 }
 
@@ -158,7 +140,7 @@ static void check_once(struct ms_sim_node *node, const struct ms_extra *extra, u
         (struct ms_sim_effect){.key = key, .life = node->life, .epoch = extra->epoch, .lsn = extra->lsn, .reason = extra->reason, .place = place};
 }
 
-static void answer(struct ms_sim_node *node, const struct conflict *conflict, const struct ms_extra_answer *answered)
+static void answer(struct ms_sim_node *node, const struct ms_extra_waiting *conflict, const struct ms_extra_answer *answered)
 {
     struct ms_sim *sim = node->sim;
     ms_sim_note(sim, node->index, "%s extra of %s/%.*s: %s by %s, lsn %llu, %d", conflict->link ? "an" : "its own", conflict->extra.table,
@@ -180,7 +162,7 @@ static int flush(struct ms_sim_node *node, const struct ms_extra *extra, struct 
     return rc < 0 ? rc : 0;
 }
 
-static int put(struct ms_sim_node *node, struct conflict *conflict, uint32_t table, struct ms_bytes theirs, struct ms_bytes value,
+static int put(struct ms_sim_node *node, struct ms_extra_waiting *conflict, uint32_t table, struct ms_bytes theirs, struct ms_bytes value,
                struct ms_extra_answer *answered)
 {
     int rc = ms_sim_work_put(node, table, conflict->extra.key, value, &answered->lsn, NULL);
@@ -195,7 +177,7 @@ static int put(struct ms_sim_node *node, struct conflict *conflict, uint32_t tab
     return flush(node, &conflict->extra, answered);
 }
 
-static void decide(struct ms_sim_node *node, struct conflict *conflict, uint32_t table, struct ms_extra_answer *answered)
+static void decide(struct ms_sim_node *node, struct ms_extra_waiting *conflict, uint32_t table, struct ms_extra_answer *answered)
 {
     const struct ms_table_state *state = ms_store_find(&node->store, ms_str(conflict->extra.table));
     struct ms_bytes key = conflict->extra.key, current = {NULL, 0};
@@ -229,7 +211,7 @@ static void decide(struct ms_sim_node *node, struct conflict *conflict, uint32_t
 static void on_conflict(struct ms_sim *sim, struct ms_sim_event *event)
 {
     struct ms_sim_node *node = sim->nodes[event->node];
-    struct conflict *conflict = event->data;
+    struct ms_extra_waiting *conflict = event->data;
     struct ms_extra_answer answered = {.by = "leader"};
     uint32_t table = ms_sim_table_find(sim, ms_str(conflict->extra.table));
     if (table == MS_SIM_TABLES_MAX) {

@@ -91,4 +91,8 @@ int ms_snapshot_prune(struct ms_fs *fs, const char *dir, uint32_t keep, uint64_t
  * as needed. *got = 0: nothing more below `limit` (the file's written size). */
 int ms_snapshot_read(struct ms_fs *fs, struct ms_file *file, uint64_t offset, uint64_t limit, size_t size, struct ms_buf *data, size_t *got);
 
+/* Calls fn for each group of a finished snapshot file, in order; non-zero ends it and is returned. Bodies are not checked beforehand. */
+typedef int (*ms_snapshot_group_fn)(void *context, struct ms_bytes group);
+int ms_snapshot_groups(struct ms_fs *fs, const char *path, ms_snapshot_group_fn fn, void *context);
+
 #endif

@@ -365,3 +365,38 @@ int ms_snapshot_read(struct ms_fs *fs, struct ms_file *file, uint64_t offset, ui
     *got = data->size = whole;
     return 0;
 }
+
+enum { WALK_BYTES = 256 << 10 };
+
+static int walk_groups(struct ms_bytes groups, ms_snapshot_group_fn fn, void *context)
+{
+    int rc = 0;
+    for (size_t at = 0; !rc && at < groups.size;) {
+        struct ms_group_header header;
+        struct ms_bytes rest = ms_bytes((const uint8_t *)groups.data + at, groups.size - at);
+        rc = ms_group_open(rest, &header);
+        if (!rc) rc = fn(context, ms_bytes(rest.data, ms_group_size(header.body_size)));
+        if (!rc) at += ms_group_size(header.body_size);
+    }
+    return rc;
+}
+
+int ms_snapshot_groups(struct ms_fs *fs, const char *path, ms_snapshot_group_fn fn, void *context)
+{
+    struct ms_file *file = NULL;
+    struct ms_buf piece;
+    uint64_t size = 0, offset = 0;
+    size_t got = 1;
+    int rc = fs->ops->open(fs, path, MS_FS_READ, &file);
+    if (rc) return rc;
+    ms_buf_init(&piece);
+    rc = fs->ops->size(fs, file, &size);
+    while (!rc && got > 0) {
+        rc = ms_snapshot_read(fs, file, offset, size, WALK_BYTES, &piece, &got);
+        if (!rc) rc = walk_groups(ms_bytes(piece.data, got), fn, context);
+        offset += got;
+    }
+    ms_buf_close(&piece);
+    fs->ops->close(fs, file);
+    return rc;
+}

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "../base/error.h"
+#include "../base/mem.h"
 #include "frame.h"
 #include "extras.h"
 #include "policy.h"
@@ -89,6 +90,29 @@ int ms_extra_decode(struct ms_bytes bytes, struct ms_extra *extra)
     return rc;
 }
 
+/* ---- waiting ---------------------------------------------------------------------------------------------------------------------- */
+
+static struct ms_bytes keep(uint8_t **at, struct ms_bytes bytes)
+{
+    struct ms_bytes kept = {bytes.data ? *at : NULL, bytes.size};
+    if (bytes.size) memcpy(*at, bytes.data, bytes.size);
+    *at += bytes.size;
+    return kept;
+}
+
+struct ms_extra_waiting *ms_extra_keep(uint64_t link, const struct ms_extra *extra)
+{
+    struct ms_extra_waiting *waiting = ms_alloc(sizeof *waiting + extra->key.size + extra->mine.size + extra->base.size + 1);
+    if (!waiting) return NULL;
+    uint8_t *at = waiting->bytes;
+    waiting->link = link;
+    waiting->extra = *extra;
+    waiting->extra.key = keep(&at, extra->key);
+    waiting->extra.mine = keep(&at, extra->mine);
+    waiting->extra.base = keep(&at, extra->base);
+    return waiting;
+}
+
 /* ---- deciding --------------------------------------------------------------------------------------------------------------------- */
 
 struct ms_bytes ms_extra_chosen(const struct ms_extra *extra, struct ms_bytes theirs, const struct ms_resolution *resolution)
@@ -155,15 +179,6 @@ static void set(json_t *object, const char *key, json_t *value)
     if (object) (void)json_object_set_new(object, key, value);
 }
 
-/* A key is KEY, or KEY and FIELD with a NUL between them. */
-static void set_key(json_t *object, struct ms_bytes key)
-{
-    const uint8_t *text = key.data, *nul = key.size ? memchr(text, 0, key.size) : NULL;
-    size_t size = nul ? (size_t)(nul - text) : key.size;
-    set(object, "key", ms_render_bytes(ms_bytes(text, size)));
-    if (nul) set(object, "field", ms_render_bytes(ms_bytes(nul + 1, key.size - size - 1)));
-}
-
 void ms_extra_line(struct ms_buf *text, uint64_t time_us, const struct ms_extra *extra, const struct ms_extra_answer *answer)
 {
     uint8_t type = (uint8_t)extra->type;
@@ -171,7 +186,7 @@ void ms_extra_line(struct ms_buf *text, uint64_t time_us, const struct ms_extra 
     set(object, "time_us", json_integer((json_int_t)time_us));
     if (extra->table[0]) {
         set(object, "table", json_string(extra->table));
-        set_key(object, extra->key);
+        ms_render_set_key(object, extra->key);
         set(object, "reason", json_string(ms_conflict_reason_name(extra->reason)));
         if (extra->base_known) set(object, "base", ms_render_value(type, extra->base));
         set(object, "mine", ms_render_value(type, extra->mine));

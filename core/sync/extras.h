@@ -74,6 +74,14 @@ void ms_extra_decide(const struct ms_extra *extra, struct ms_bytes theirs, struc
 /* The value that an outcome puts (data == NULL: it deletes). Of THEIRS and EQUAL: theirs. */
 struct ms_bytes ms_extra_chosen(const struct ms_extra *extra, struct ms_bytes theirs, const struct ms_resolution *resolution);
 
+/* An extra that waits to be decided: a copy with its bytes behind it. One block of ms_alloc; NULL = no memory. */
+struct ms_extra_waiting {
+    uint64_t link; /* who asked, 0 = this node itself */
+    struct ms_extra extra;
+    uint8_t bytes[];
+};
+struct ms_extra_waiting *ms_extra_keep(uint64_t link, const struct ms_extra *extra);
+
 /* ---- the driver's answers to io.h ------------------------------------------------------------------------------------------- */
 
 struct ms_extras_batch { /* extras_file.h fills it in */

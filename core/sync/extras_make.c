@@ -9,7 +9,7 @@
 #include "../state/snapshot.h"
 #include "extras_write.h"
 
-enum { WRITE_BYTES = 256 << 10, PIECE_BYTES = 256 << 10, PARTS_MAX = 1 << 16 };
+enum { WRITE_BYTES = 256 << 10, PARTS_MAX = 1 << 16 };
 
 /* ---- writing a file --------------------------------------------------------------------------------------------------------- */
 
@@ -216,27 +216,9 @@ static int fold_log(struct part *part, uint64_t from, uint64_t to, fold_fn fold)
     return rc;
 }
 
-static int fold_file(struct part *part, struct ms_file *file)
+static int fold_snapshot_group(void *context, struct ms_bytes group)
 {
-    struct ms_fs *fs = part->source->dir->fs;
-    struct ms_buf piece;
-    uint64_t size = 0, offset = 0;
-    size_t got = 1;
-    ms_buf_init(&piece);
-    int rc = fs->ops->size(fs, file, &size);
-    while (!rc && got > 0) {
-        rc = ms_snapshot_read(fs, file, offset, size, PIECE_BYTES, &piece, &got);
-        for (size_t at = 0; !rc && at < got;) {
-            struct ms_group_header header;
-            struct ms_bytes rest = ms_bytes(piece.data + at, got - at);
-            rc = ms_group_open(rest, &header);
-            if (!rc) rc = fold_group(part, rest, 0, UINT64_MAX, fold_base);
-            if (!rc) at += ms_group_size(header.body_size);
-        }
-        offset += got;
-    }
-    ms_buf_close(&piece);
-    return rc;
+    return fold_group(context, group, 0, UINT64_MAX, fold_base);
 }
 
 /* The newest snapshot that holds nothing beyond the common position, if there is one. */
@@ -244,7 +226,6 @@ static int fold_snapshot(struct part *part, uint64_t common, uint64_t *end)
 {
     struct ms_datadir *dir = part->source->dir;
     struct ms_snapshot_name names[MS_SNAPSHOTS_MAX];
-    struct ms_file *file = NULL;
     char path[MS_PATH_MAX];
     uint32_t count = 0, i = 0;
     *end = 0;
@@ -252,12 +233,9 @@ static int fold_snapshot(struct part *part, uint64_t common, uint64_t *end)
     while (!rc && i < count && names[i].end > common) i++;
     if (rc || i == count) return rc;
     rc = ms_path(path, dir->live, names[i].name);
-    if (!rc) rc = dir->fs->ops->open(dir->fs, path, MS_FS_READ, &file);
-    if (rc) return rc == MS_E_NOT_FOUND ? 0 : rc;
-    rc = fold_file(part, file);
-    dir->fs->ops->close(dir->fs, file);
+    if (!rc) rc = ms_snapshot_groups(dir->fs, path, fold_snapshot_group, part);
     if (!rc) *end = names[i].end;
-    return rc;
+    return rc == MS_E_NOT_FOUND ? 0 : rc;
 }
 
 static int find_bases(struct part *part)

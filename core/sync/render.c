@@ -57,6 +57,14 @@ json_t *ms_render_value(uint8_t type, struct ms_bytes value)
     return ms_render_bytes(value);
 }
 
+void ms_render_set_key(json_t *object, struct ms_bytes key)
+{
+    const uint8_t *text = key.data, *nul = key.size ? memchr(text, 0, key.size) : NULL;
+    size_t size = nul ? (size_t)(nul - text) : key.size;
+    (void)json_object_set_new(object, "key", ms_render_bytes(ms_bytes(text, size)));
+    if (nul) (void)json_object_set_new(object, "field", ms_render_bytes(ms_bytes(nul + 1, key.size - size - 1)));
+}
+
 int ms_render_line(struct ms_buf *text, json_t *object)
 {
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;

@@ -10,6 +10,7 @@
 /* New references; NULL = out of memory. data == NULL gives JSON null. */
 json_t *ms_render_bytes(struct ms_bytes bytes);
 json_t *ms_render_value(uint8_t type, struct ms_bytes value);
+void ms_render_set_key(json_t *object, struct ms_bytes key); /* "key", and "field" where a NUL parts the two. object NULL: nothing */
 
 /* The way back: appends the bytes that a JSON string or {"base64": "..."} stands for. MS_E_INVALID (neither of them), FORMAT, MEMORY. */
 int ms_render_read_bytes(const json_t *json, struct ms_buf *out);
