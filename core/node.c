@@ -72,11 +72,11 @@ static void tell_recovery(struct ms_node *node)
     if (recovery->truncated) {
         (void)snprintf(line, sizeof line, "the log ends at lsn %llu; %llu bytes behind it were torn and not said to be synced, they are dropped",
                        (unsigned long long)node->store.applied, (unsigned long long)recovery->truncated);
-        ms_host_line(node, MS_LOG_WARN, line);
+        ms_node_tell(node, "log", MS_LOG_WARN, line);
     }
     if (recovery->bad_snapshots) {
         (void)snprintf(line, sizeof line, "%u damaged snapshots were passed over: %s", recovery->bad_snapshots, recovery->note);
-        ms_host_line(node, MS_LOG_WARN, line);
+        ms_node_tell(node, "log", MS_LOG_WARN, line);
     }
 }
 

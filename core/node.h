@@ -231,6 +231,8 @@ enum { MS_HOST_ENTERED_MAX = 1000 }; /* more than that wait to be told: whoever 
 
 void ms_policy_ask_flush(struct ms_node *node, uint32_t table, const struct ms_flush_stats *stats); /* -> ms_engine_flush_plan */
 void ms_policy_event(struct ms_node *node, const struct ms_event *event);
+void ms_node_tell(struct ms_node *node, const char *kind, int severity, const char *line); /* the operator, and on_event; kind: static */
+void ms_node_alarm(struct ms_node *node, const char *line);
 
 /* ---- node_control.c ----------------------------------------------------------------------------------------------------------------- */
 

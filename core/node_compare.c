@@ -238,6 +238,20 @@ int ms_compare_begin(struct ms_table *table, const struct ms_host_copy *about, s
     return 0;
 }
 
+/* One line for all of them: there may be as many as entries. With the lock. */
+static void tell_differences(const struct ms_compare *compare)
+{
+    const struct ms_compare_result *result = &compare->result;
+    struct ms_node *node = compare->table->node;
+    char line[MS_PATH_MAX + 300];
+    if (!result->different) return;
+    (void)snprintf(line, sizeof line, "table %s: %llu entries of the host's copy differed from the log; it kept %llu of the host's, %llu of the "
+                   "log's, %llu are something else; see the loss report %s", compare->table->state->name, (unsigned long long)result->different,
+                   (unsigned long long)result->kept_host, (unsigned long long)result->kept_log, (unsigned long long)result->other,
+                   node->engine.extras.report);
+    ms_node_tell(node, "conflict", MS_LOG_WARN, line);
+}
+
 /* Ends it, with what is decided so far in the report. */
 static int end(struct ms_compare *compare)
 {
@@ -245,6 +259,7 @@ static int end(struct ms_compare *compare)
     int rc = write_lines(compare);
     ms_node_lock(node);
     compare->table->comparing = false;
+    if (!rc) tell_differences(compare);
     ms_node_unlock(node);
     ms_conflict_policy_drop(&compare->policy);
     ms_buf_close(&compare->lines);

@@ -102,7 +102,7 @@ void ms_host_applied(struct ms_node *node, struct ms_block *block)
     struct ms_host_queue *host = &node->host;
     if (!host->host.apply || host->full_wanted) return;
     if (host->bytes > 0 && host->bytes + block->size > host->bytes_max) {
-        ms_host_line(node, MS_LOG_WARN, "the host is too far behind, it gets all tables anew");
+        ms_node_tell(node, "log", MS_LOG_WARN, "the host is too far behind, it gets all tables anew");
         want_full(host);
     } else if (push(host, HOST_BLOCK, 0, block, "")) {
         host->bytes += block->size;
@@ -358,9 +358,7 @@ static void failed(struct ms_node *node, int rc)
     want_full(host);
     if (rc == MS_E_AGAIN) return; /* not the host's fault: tables were replaced */
     node->engine.counters.host_failures++;
-    node->engine.alarms++;
-    (void)snprintf(node->engine.alarm, sizeof node->engine.alarm, "%s", ms_fail_message(rc));
-    ms_host_line(node, MS_LOG_ERROR, node->engine.alarm);
+    ms_node_alarm(node, ms_fail_message(rc));
     host->retry_at = ms_clock_now() + host->pause_us;
     host->pause_us = host->pause_us * 2 < PAUSE_MAX_US ? host->pause_us * 2 : PAUSE_MAX_US;
 }
@@ -422,12 +420,12 @@ void ms_host_resolved(struct ms_table *table, struct ms_bytes key, struct ms_byt
     ms_node_unlock(node);
     if (queued) (void)ms_parker_wait(&resolved.parker, MS_FOREVER);
     if (!wanted || resolved.result == 0) return;
+    char line[200];
+    (void)snprintf(line, sizeof line, "the host did not take what was decided for an entry of table %s (%d)", table->state->name,
+                   resolved.result);
     ms_node_lock(node);
     node->engine.counters.host_failures++;
-    node->engine.alarms++;
-    (void)snprintf(node->engine.alarm, sizeof node->engine.alarm, "the host did not take what was decided for an entry of table %s (%d)",
-                   table->state->name, resolved.result);
-    ms_host_line(node, MS_LOG_ERROR, node->engine.alarm);
+    ms_node_alarm(node, line);
     ms_node_unlock(node);
 }
 

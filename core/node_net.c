@@ -251,7 +251,7 @@ static void link_refused(void *context, int err, const char *address, const char
     (void)snprintf(line, sizeof line, "a connection from %s was refused (%s): %s", address, ms_error_text(err), why);
     ms_node_lock(node);
     node->engine.counters.links_refused++;
-    ms_host_line(node, MS_LOG_WARN, line);
+    ms_node_tell(node, "log", MS_LOG_WARN, line);
     ms_node_unlock(node);
 }
 

@@ -66,6 +66,20 @@ void ms_policy_event(struct ms_node *node, const struct ms_event *event)
     ms_node_policy_wake(node);
 }
 
+void ms_node_tell(struct ms_node *node, const char *kind, int severity, const char *line)
+{
+    struct ms_event event = {kind, severity, line};
+    ms_host_line(node, severity, line);
+    ms_policy_event(node, &event);
+}
+
+void ms_node_alarm(struct ms_node *node, const char *line)
+{
+    node->engine.alarms++;
+    (void)snprintf(node->engine.alarm, sizeof node->engine.alarm, "%s", line);
+    ms_node_tell(node, "alarm", MS_LOG_ERROR, line);
+}
+
 /* ---- one thing of each kind: with the lock before and after, without it meanwhile. false: there was none --------------------------- */
 
 static bool do_job(struct ms_node *node)

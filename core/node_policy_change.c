@@ -56,9 +56,7 @@ static void end_change(struct ms_node *node, int rc)
 
 static void tell(struct ms_node *node, int severity, const char *text)
 {
-    struct ms_event event = {"policy", severity, text};
-    ms_host_line(node, severity, text);
-    ms_policy_event(node, &event);
+    ms_node_tell(node, "policy", severity, text);
 }
 
 /* What goes by the numbers and is not the engine's. */
@@ -253,9 +251,7 @@ static void return_by_itself(struct ms_node *node, const struct ms_trouble *trou
                    p->now.rules->name, (unsigned long long)trouble->count, trouble->quarantined ? " and a quarantine" : "", trouble->last);
     if (swap_back(node, dropped)) return; /* memory: the next look tries again */
     (void)snprintf(p->note, sizeof p->note, "%s", line);
-    node->engine.alarms++;
-    (void)snprintf(node->engine.alarm, sizeof node->engine.alarm, "%s", line);
-    tell(node, MS_LOG_ERROR, line);
+    ms_node_alarm(node, line);
     ms_node_unlock(node);
     drop(dropped);
     ms_node_lock(node);

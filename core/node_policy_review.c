@@ -87,11 +87,11 @@ static void end_walk(struct ms_node *node, int rc)
     if (rc == 0 && (r->left || r->entered)) {
         (void)snprintf(line, sizeof line, "the policy's view: %llu of %llu entries have left, %llu have entered", (unsigned long long)r->left,
                        (unsigned long long)r->checked, (unsigned long long)r->entered);
-        ms_host_line(node, MS_LOG_INFO, line);
+        ms_node_tell(node, "view", MS_LOG_INFO, line);
     } else if (rc && rc != MS_E_CHANGED && !node->closing) {
         (void)snprintf(line, sizeof line, "the look at the policy's view has ended early, what it has not reached stays: %s",
                        ms_fail_message(rc));
-        ms_host_line(node, MS_LOG_WARN, line);
+        ms_node_tell(node, "view", MS_LOG_WARN, line);
     }
     free_walk(node);
 }
@@ -126,7 +126,7 @@ static void tell_entered(void *context, const char *table, struct ms_bytes key)
     struct ms_node *node = context;
     ms_node_lock(node);
     if (!ms_host_entered(node, table, key))
-        ms_host_line(node, MS_LOG_ERROR, "an entry has entered the view, but there is no memory to tell the host of it");
+        ms_node_tell(node, "view", MS_LOG_ERROR, "an entry has entered the view, but there is no memory to tell the host of it");
     node->rules.review.entered += key.data != NULL;
     ms_node_unlock(node);
 }

@@ -114,6 +114,14 @@ static void report(struct ms_engine *e, uint32_t count)
     ms_buf_close(&text);
 }
 
+static void tell_decided(struct ms_engine *e, const char *path)
+{
+    char line[MS_PATH_MAX + 100];
+    (void)snprintf(line, sizeof line, "what only this node had is decided; see the loss report %s", path);
+    e->io->ops->log_line(e->io, MS_LOG_WARN, line);
+    ms_engine_tell_policy(e, "conflict", MS_LOG_WARN, line);
+}
+
 void ms_engine_reported(struct ms_engine *e, uint64_t pending, const char *path, int err)
 {
     struct ms_extras *x = &e->extras;
@@ -125,7 +133,7 @@ void ms_engine_reported(struct ms_engine *e, uint64_t pending, const char *path,
     }
     x->pending = pending;
     (void)snprintf(x->report, sizeof x->report, "%s", path);
-    if (pending == 0) ms_engine_event(e, MS_LOG_WARN, "what only this node had is decided; see the loss report %s", path);
+    if (pending == 0) tell_decided(e, path);
     ms_engine_changed(e);
     ms_extras_advance(e);
 }
@@ -418,9 +426,20 @@ static void count_outcome(struct ms_engine *e, const struct ms_extra_answer *ans
     else if (answer->outcome <= MS_OUTCOME_DELETE) counters->conflicts[answer->outcome]++;
 }
 
+/* One by one to the policy only: the operator has the report. */
+static void tell_outcome(struct ms_engine *e, const struct ms_extra *extra, const struct ms_extra_answer *answer)
+{
+    char line[400];
+    if (answer->err || !e->rules || !(e->rules->functions & MS_RULES_EVENT)) return;
+    (void)snprintf(line, sizeof line, "table %s, key %.*s: %s by %s, reason %s", extra->table, extra->key.size < 200 ? (int)extra->key.size : 200,
+                   (const char *)extra->key.data, ms_extra_outcome_name(answer->outcome), answer->by, ms_conflict_reason_name(extra->reason));
+    ms_engine_tell_policy(e, "conflict", MS_LOG_INFO, line);
+}
+
 void ms_engine_resolved(struct ms_engine *e, uint64_t link, const struct ms_extra *extra, const struct ms_extra_answer *answer)
 {
     count_outcome(e, answer);
+    tell_outcome(e, extra, answer);
     if (!answer->err || answer->stands) remember(e, extra);
     if (link == 0) {
         bool same = e->role == MS_ROLE_LEADER && e->extras.epoch == ms_lineage_last(&e->store->lineage).id;

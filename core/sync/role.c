@@ -6,6 +6,17 @@
 
 #include "render.h"
 
+/* To the operator as one line, to the policy as one event. */
+static void tell_role(struct ms_engine *e)
+{
+    static const char word[] = "role ";
+    int severity = e->result ? MS_LOG_WARN : MS_LOG_INFO;
+    char line[sizeof e->reason + 40];
+    (void)snprintf(line, sizeof line, "%s%s: %s", word, ms_role_name(e->role), e->reason);
+    e->io->ops->log_line(e->io, severity, line);
+    ms_engine_tell_policy(e, "role", severity, line + sizeof word - 1);
+}
+
 void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *format, ...)
 {
     va_list args;
@@ -18,9 +29,8 @@ void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *f
     if (moved) {
         ms_extras_disrupted(e);
         if (e->extras.pending) ms_engine_wake(e, ms_now(e));
-        ms_engine_event(e, result ? MS_LOG_WARN : MS_LOG_INFO, "role %s: %s", ms_role_name(role), e->reason);
+        tell_role(e);
         e->io->ops->role(e->io, role, e->reason);
-        ms_engine_tell_policy(e, "role", result ? MS_LOG_WARN : MS_LOG_INFO, e->reason);
     }
     ms_engine_changed(e);
 }

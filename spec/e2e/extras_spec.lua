@@ -61,13 +61,24 @@ describe("what a killed leader alone had", function()
     it("comes back where the policy file says so", cluster.test(function(c)
         local path = os.tmpname()
         local file = assert(io.open(path, "w"))
-        file:write 'return { name = "mine", tables = { topic = { resolve = "mine" } } }\n'
+        file:write [[
+            return { name = "mine", tables = { topic = { resolve = "mine" } }, on_event = function(event)
+                if event.kind == "conflict" then metasync.log(event.severity .. " " .. event.text) end
+            end }]]
         file:close()
         local old, new = alone(c, { "--policy", path })
         os.remove(path)
         assert.same({ "only here", "2" }, { new:get("topic", "lost"), new:get("topic", "both") })
         assert.same({ "only here", "2" }, { old:get("topic", "lost"), old:get("topic", "both") })
         assert.equal("mine", reported(old).lost.outcome)
+        process.eventually("on_event was told of both on the leader", function()
+            local log = table.concat(new:must("policy_show").log, "\n")
+            return log:find("info table topic, key both: mine by mine, reason deposed", 1, true) and
+                log:find("info table topic, key lost: mine by mine, reason deposed", 1, true)
+        end)
+        process.eventually("and of the report where it is", function()
+            return (old:must("policy_show").log[1] or ""):find("^warn what only this node had is decided; see the loss report .*/archive/loss%-")
+        end)
         local shown = cluster.ctl("log", old.data .. "/archive")
         assert.matches("topic  lost  mine by mine  mine only here  theirs nothing  base nothing  lsn %d+\n", shown)
     end))

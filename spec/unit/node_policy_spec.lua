@@ -198,6 +198,36 @@ describe("a node's policy", function()
         end)
     end)
 
+    it("is told what an operator is told: roles, policies, views, conflicts, alarms", function()
+        local EVENTS = [[
+            return { name = '%s', reload = { leave = '100%%', probation = '1h' }, on_event = function(event)
+                metasync.log(event.kind .. ' ' .. event.severity .. ' ' .. event.text)
+            end, %s }]]
+        with_node(EVENTS:format("first", ""), function(node, dir)
+            local function heard(pattern)
+                ms.eventually(function() return table.concat(show(node).log, "\n"):find(pattern) end, 10, pattern)
+            end
+            lead(node)
+            heard "role info opening: .*\nrole info leader: "
+            local topic = open_table(node, "topic")
+            for i = 1, 4 do ms.check(C.ms_put(topic, ms.bytes("t" .. i), ms.bytes "v", 0, nil)) end
+            local compare = ffi.new("struct ms_compare *[1]")
+            ms.check(C.ms_compare_begin(topic, nil, compare))
+            for i = 1, 3 do ms.check(C.ms_compare_entry(compare[0], ms.bytes("t" .. i), ms.bytes(i == 1 and "v" or "w"))) end
+            ms.check(C.ms_compare_end(compare[0], nil))
+            heard "conflict warn table topic: 3 entries of the host's copy differed from the log; it kept 0 of the host's, 3 of the log's"
+            local report = reload(node, write(dir, EVENTS:format("second", "filter = function(e) return e.key ~= 't1' end")))
+            assert.is_nil(report.error)
+            heard "policy info policy second was loaded from "
+            heard "view info the policy's view: 1 of %d+ entries have left, 0 have entered"
+            report = reload(node, write(dir, EVENTS:format("bad", "filter = function(e) error 'no' end")))
+            assert.is_nil(report.error)
+            heard "alarm error policy bad had %d+ incidents.* on probation, the one before is in place again"
+            assert.equal("second", show(node).name)
+            assert.equal(1, status(node).alarms)
+        end)
+    end)
+
     it("that was refused leaves a report that says why", function()
         with_node("return { name = 'first' }", function(node, dir)
             local hash = show(node).hash
