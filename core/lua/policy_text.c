@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,18 +66,37 @@ static struct ms_lua_source *known_source(struct ms_lua_rules *lua, const char *
     return NULL;
 }
 
+static int real_path(const char *path, char real[PATH_MAX])
+{
+    if (realpath(path, real)) return 0;
+    return ms_fail(errno == ENOENT ? MS_E_NOT_FOUND : MS_E_IO, "%s: %s", path, strerror(errno));
+}
+
+/* A module is a file in the policy's folder or below it, also where symbolic links lead: a policy reads nothing else of the machine. */
+static int inside_folder(const struct ms_lua_rules *lua, const char *path)
+{
+    char real[PATH_MAX], folder[PATH_MAX];
+    int rc = real_path(lua->folder[0] ? lua->folder : ".", folder);
+    if (!rc) rc = real_path(path, real);
+    if (rc) return rc;
+    size_t size = strlen(folder);
+    bool inside = strncmp(real, folder, size) == 0 && (size == 1 || real[size] == '/');
+    return inside ? 0 : ms_fail(MS_E_INVALID, "%s leads to %s, outside of the policy's folder", path, real);
+}
+
 int ms_lua_find_module(void *context, struct ms_sandbox *sandbox, const char *name)
 {
     struct ms_lua_rules *lua = context;
     struct ms_lua_source *source = known_source(lua, name);
     if (!source) {
         /* Later on nothing is read any more: what a policy does must not depend on when a file changes. */
-        if (!lua->loading || strncmp(name, "metasync", 8) == 0) return MS_E_NOT_FOUND;
+        if (!lua->loading || strcmp(name, "metasync") == 0 || strncmp(name, "metasync.", 9) == 0) return MS_E_NOT_FOUND;
         char part[sizeof source->name], path[sizeof lua->folder + sizeof part + 8];
         (void)snprintf(part, sizeof part, "%s", name);
         for (char *dot = strchr(part, '.'); dot; dot = strchr(dot, '.')) *dot = '/';
         (void)snprintf(path, sizeof path, "%s%s.lua", lua->folder, part);
-        int rc = add_source(lua, name, path);
+        int rc = inside_folder(lua, path);
+        if (!rc) rc = add_source(lua, name, path);
         if (rc) return rc;
         source = &lua->sources[lua->source_count - 1];
     }

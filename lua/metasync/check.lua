@@ -91,18 +91,39 @@ end
 
 local policy_tree, table_tree = make_tree(schema.fields), make_tree(schema.table_fields)
 
--- Last part of a path -> the whole path, where it is the only one: "heartbeat" -> "links.heartbeat".
+-- Where the last part of a path, or a section, stands: "heartbeat" -> { "links.heartbeat" }, "lua" -> { "limits.lua" }.
 local function make_elsewhere(fields)
-    local paths, names = {}, {}
-    for _, field in ipairs(fields) do
-        local last = field.path:match("[^.]+$")
-        if paths[last] == nil then table.insert(names, last) end
-        paths[last] = paths[last] == nil and field.path or false
+    local found, seen = { paths = {}, names = {} }, {}
+    local function add(last, path)
+        if seen[path] then return end
+        seen[path] = true
+        if not found.paths[last] then table.insert(found.names, last) end
+        found.paths[last] = found.paths[last] or {}
+        table.insert(found.paths[last], path)
     end
-    return paths, names
+    for _, field in ipairs(fields) do
+        local section = field.path:match("^(.*)%.")
+        while section do
+            add(section:match("[^.]+$"), section)
+            section = section:match("^(.*)%.")
+        end
+        add(field.path:match("[^.]+$"), field.path)
+    end
+    return found
 end
 
-local elsewhere, elsewhere_names = make_elsewhere(schema.fields)
+local of_policy, of_table = make_elsewhere(schema.fields), make_elsewhere(schema.table_fields)
+
+-- The places of fields with about this name: in the table that is read, in the policy, or in any table.
+local function find_elsewhere(reader, key)
+    local function look(known, before, behind)
+        local paths = {}
+        for _, path in ipairs(known.paths[check.nearest(key, known.names)] or {}) do table.insert(paths, before .. path .. behind) end
+        return #paths > 0 and table.concat(paths, " or ") or nil
+    end
+    if reader.in_table then return look(of_table, "tables." .. reader.in_table .. ".", "") or look(of_policy, "", ", beside tables") end
+    return look(of_policy, "", "") or look(of_table, "tables.NAME.", "")
+end
 
 -- ---- problems ------------------------------------------------------------------------------------------------------------------
 
@@ -122,12 +143,7 @@ end
 
 local function complain_name(reader, node, path, key, value)
     local near = check.nearest(key, node.names)
-    if near then
-        near = join(path, near)
-    elseif node == policy_tree or not reader.in_table then
-        local last = check.nearest(key, elsewhere_names)
-        near = last and elsewhere[last] or nil
-    end
+    near = near and join(path, near) or find_elsewhere(reader, key)
     local hint = near and ("; did you mean %s?"):format(near) or ("; there are %s"):format(table.concat(node.names, ", "))
     complain(reader, join(path, key), ("(%s) is no field of a policy%s"):format(show(value), hint))
 end

@@ -19,6 +19,7 @@
 -- are numbers (int64_t beyond 2^53); times are as in a policy, "200ms", "3s", "5m", or a number
 -- of seconds; times that come back are seconds since kit.new returned.
 local ffi = require "ffi"
+local nearest = require("metasync.check").nearest
 local json = require "metasync.kit_json"
 local units = require "metasync.units"
 
@@ -133,6 +134,24 @@ local function check(rc, level)
     return rc
 end
 
+local OPTIONS = { "policy", "nodes", "seed", "start" }
+local LOGGED = { "table", "key", "field", "value", "op", "node" }
+local LOGGED_SOON = { "within", unpack(LOGGED) }
+local RESOLVED = { "table", "key", "field", "outcome", "by", "reason", "mine", "theirs", "value", "node" }
+
+-- A name that nobody looks at would make a test that can't fail.
+local function only(given, names, what, level)
+    for name in pairs(given) do
+        local known = false
+        for _, candidate in ipairs(names) do known = known or candidate == name end
+        if not known then
+            local near = nearest(name, names)
+            error(("%s has no %s; %s"):format(what, tostring(name), near and "did you mean " .. near .. "?" or
+                "there are " .. table.concat(names, ", ")), level + 1)
+        end
+    end
+end
+
 -- ---- life --------------------------------------------------------------------------------------------------------------
 
 local Kit = {}
@@ -164,6 +183,7 @@ end
 -- options: policy (a file's path, or its text; nil: the built-in one), nodes (2), seed (1), start = false leaves all nodes down.
 function kit.new(options)
     options = options or {}
+    only(options, OPTIONS, "kit.new", 2)
     local nodes = options.nodes or 2
     local sim = C.ms_kit_new(options.seed or 1, nodes)
     if sim == nil then error("metasync.kit: " .. ffi.string(C.ms_error_message()), 2) end
@@ -459,6 +479,7 @@ end
 -- { table =, key =, field =, value =, op =, node =, within = }: what is given has to fit a change in the log, which is returned (the newest).
 -- within: at most so long after it was put.
 function Kit:expect_logged(wanted)
+    only(wanted, LOGGED_SOON, "expect_logged", 2)
     local found, bytes, log = find_logged(self, wanted, 2)
     if not found then
         error(("not logged: %s\n  the log has:\n%s"):format(wanted_text(wanted, bytes), list_text(log, wanted.table)), 2)
@@ -472,6 +493,7 @@ function Kit:expect_logged(wanted)
 end
 
 function Kit:expect_not_logged(wanted)
+    only(wanted, LOGGED, "expect_not_logged", 2)
     local found, bytes = find_logged(self, wanted, 2)
     if found then error(("logged, but should not be: %s (%s)"):format(wanted_text(wanted, bytes), describe(found)), 2) end
 end
@@ -479,6 +501,7 @@ end
 -- { table =, key =, field =, outcome =, by =, reason =, mine =, theirs =, value =, node = }: what is given has to fit a conflict that was
 -- decided, which is returned (the newest).
 function Kit:expect_resolved(wanted)
+    only(wanted, RESOLVED, "expect_resolved", 2)
     local bytes = wanted.key ~= nil and key_bytes(wanted.field and { wanted.key, wanted.field } or wanted.key, 2) or nil
     local list = self:resolved(wanted.node)
     for i = #list, 1, -1 do

@@ -139,6 +139,34 @@ describe("modules beside a policy", function()
         assert.matches("at most 64 files", why)
     end)
 
+    it("can't be links that lead out of the policy's folder; links inside are as good as files", function()
+        local outside = ms.tmpdir()
+        ms.write_file(outside .. "/secret.lua", "return { bad = 'x' }")
+        local text = "local m = require %q return { filter = function(e) return e.key ~= m.bad end }"
+        for link, name in pairs { ["secret.lua"] = "secret", far = "far.secret", ["lib/deep.lua"] = "lib.deep" } do
+            local path = folder { ["policy.lua"] = text:format(name) }
+            local dir = path:match "^(.*)/"
+            assert(os.execute(("ln -s %s %s/%s"):format(link:find "%.lua$" and outside .. "/secret.lua" or outside, dir, link)) == 0)
+            local rules, rc, why = kit.load_file(path)
+            assert.same({ nil, C.MS_E_FORMAT }, { rules, rc })
+            assert.matches("leads to " .. outside .. "/secret.lua, outside of the policy's folder", why, 1, true)
+        end
+        -- As configuration is often deployed: the folder's files are links into a version of it.
+        local path = folder { ["lib/policy.lua"] = text:format "secret", ["lib/secret.lua"] = "return { bad = 'bad' }" }
+        local dir = path:match "^(.*)/"
+        assert(os.execute(("cd %s && ln -s lib now && ln -s now/policy.lua policy.lua && ln -s now/secret.lua secret.lua"):format(dir)) == 0)
+        assert.equal("out", kit.decide(assert(kit.load_file(path)), "t", "bad"))
+        -- The policy itself may be a link to anywhere, and its folder may be one.
+        assert(os.execute(("ln -s %s %s/elsewhere"):format(dir, outside)) == 0)
+        assert.equal("out", kit.decide(assert(kit.load_file(outside .. "/elsewhere/policy.lua")), "t", "bad"))
+    end)
+
+    it("may have names that begin like metasync's", function()
+        local path = folder { ["policy.lua"] = 'return { filter = require "metasynchronous" }',
+            ["metasynchronous.lua"] = "return function() return false end" }
+        assert.equal("out", kit.decide(assert(kit.load_file(path)), "t", "k"))
+    end)
+
     it("name their own file when they are wrong", function()
         local path = folder { ["policy.lua"] = 'require "a" return {}', ["a.lua"] = "\nerror 'in a'" }
         local _, rc, why = kit.load_file(path)

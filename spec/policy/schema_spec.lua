@@ -225,6 +225,16 @@ describe("a wrong field", function()
         { { log = { mx = "1GiB" } }, 'log.mx ("1GiB") is no field of a policy; did you mean log.max?' },
         { { tabels = {} }, "tabels (a table) is no field of a policy; did you mean tables?" },
         { { heartbeat = "1s" }, 'heartbeat ("1s") is no field of a policy; did you mean links.heartbeat?' },
+        { { lua = {} }, "lua (a table) is no field of a policy; did you mean limits.lua?" },
+        { { keep = 2 }, "keep (2) is no field of a policy; did you mean snapshot.keep or log.keep?" },
+        { { atrisk = {} }, "atrisk (a table) is no field of a policy; did you mean tables.NAME.at_risk?" },
+        { { snapshot = { every = "5min" } }, 'snapshot.every is "5min", expected a duration such as "200ms", "5s" or "1m" (us, ms, s, m, h, d), ' ..
+            "or a number of seconds" },
+        { { tables = { offset = { interval = 1 } } }, "tables.offset.interval (1) is no field of a policy; did you mean " ..
+            "tables.offset.buffer.interval?" },
+        { { tables = { offset = { entries = 1 } } }, "tables.offset.entries (1) is no field of a policy; did you mean " ..
+            "tables.offset.buffer.entries or tables.offset.at_risk.entries?" },
+        { { tables = { t = { filtr = 1 } } }, "tables.t.filtr (1) is no field of a policy; did you mean filter, beside tables?" },
         { { log = { max = "1 GB" } }, 'log.max is "1 GB", expected a size such as "512KiB" or "1GiB" (B, KiB, MiB, GiB, TiB), or a number of bytes' },
         { { ack = "dsk" }, 'ack is "dsk", expected one of "memory", "os", "disk", "replica"; did you mean "disk"?' },
         { { resolve = "maximum" }, 'resolve is "maximum", expected one of "theirs", "mine", "newest", "max", "min", or a function' },
