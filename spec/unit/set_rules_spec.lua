@@ -148,10 +148,10 @@ describe("another policy", function()
         local h = hand.new { rules = hand.rules { event = function(kind, _, text) heard[#heard + 1] = kind .. ": " .. text end } }
         C.ms_engine_log_failed(h.engine, C.MS_E_IO, "write")
         local all = table.concat(heard, "\n")
-        assert.matches("role: epoch 0.1", all)
+        assert.matches("role: leader: epoch 0.1", all)
         assert.matches("alarm: the log has failed", all)
-        assert.matches("role: the leader's log has failed", all)
-        assert.matches("log: role idle", all)
+        assert.matches("role: idle: the leader's log has failed", all)
+        assert.is_nil(all:find("log: role", 1, true), "a role is one event")
         local quiet = hand.new { rules = hand.rules { out = "x" } }
         assert.equal(0, tonumber(quiet.hand.events))
     end)
