@@ -194,6 +194,7 @@ static json_t *log_state(const struct ms_engine *e)
     set(object, "room_bytes", number(e->room_end > e->tail.bytes ? e->room_end - e->tail.bytes : 0));
     set(object, "no_space", json_boolean(e->room_error != 0));
     set(object, "failed", json_boolean(e->log_error != 0));
+    set(object, "on_failure", json_string(e->policy.on_log_failure == MS_ON_LOG_FAILURE_PASS ? "pass" : "refuse"));
     set(object, "appended_bytes", number(e->tail.bytes));
     set(object, "snapshot_end", number(e->snapshot_end));
     set(object, "snapshot_bytes", number(e->snapshot_bytes));

@@ -24,6 +24,8 @@ abstract class BrokerTable {
     private final String name;
     private final int type;
     private volatile MetaTable meta;
+    private volatile boolean lacking;
+    private volatile String refusal;
 
     BrokerTable(String name, int type) {
         this.name = name;
@@ -45,6 +47,19 @@ abstract class BrokerTable {
     /** From now on changes are logged (table not null), or not any more. */
     final void lead(MetaTable table) {
         meta = table;
+    }
+
+    /** From now on changes that can't be logged are refused with these words, as the policy wants it; null: not any more. */
+    final void refuse(String words) {
+        refusal = words;
+    }
+
+    /** Before a change while {@link #meta} is null: throws if it is refused. */
+    public final void mayChange() {
+        String words = refusal;
+        if (words != null) {
+            throw new MetasyncException(MetasyncException.LOG_FAILED, words);
+        }
     }
 
     // ---- the broker's copy -----------------------------------------------------------------------------------------------------------
@@ -89,6 +104,42 @@ abstract class BrokerTable {
     }
 
     /**
+     * Whether the broker goes on with a change that the log has refused: the role was lost, or metasync ended, just now, and what a node that
+     * does not lead changes is its broker's own affair; or the policy lets it pass.
+     */
+    public boolean goesOn(MetaTable table, MetasyncException e) {
+        if (e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED) {
+            return true;
+        }
+        return table.passes(e.code());
+    }
+
+    /** The broker went on so, and has made the change by now. */
+    public void passed() {
+        lacking = true;
+    }
+
+    /** Whether the log lacks changes for which it had no room. */
+    final boolean isLacking() {
+        return lacking && meta != null;
+    }
+
+    /** The log has room by now. */
+    final void catchUp() {
+        lacking = false;
+        int caught = audit();
+        if (caught > 0) {
+            Log.info("table " + name + ": " + caught + " entries were logged that the log had no room for");
+        }
+    }
+
+    final void noteRefusal(int code) {
+        if (code == MetasyncException.NO_SPACE || code == MetasyncException.TIMEOUT) {
+            lacking = true;
+        }
+    }
+
+    /**
      * On a leader: compares the whole of the broker's copy with the log, and logs what differs. Nothing of the broker is changed. This is for
      * what was changed before the maps logged, and for what no map and no poll has seen.
      *
@@ -123,6 +174,7 @@ abstract class BrokerTable {
             byte[] value = get(key);
             return !Arrays.equals(value, table.get(key)) && transaction.commit(value, MetaNode.NOWAIT) == 0;
         } catch (MetasyncException e) {
+            noteRefusal(e.code());
             return false; /* the next audit will try again */
         }
     }

@@ -49,6 +49,11 @@ final class ForbiddenTable extends BrokerTable {
             }
 
             @Override
+            public void mayChange() {
+                ForbiddenTable.this.mayChange();
+            }
+
+            @Override
             public byte[] value(Integer bits) {
                 return Bytes.number(bits);
             }
@@ -56,6 +61,16 @@ final class ForbiddenTable extends BrokerTable {
             @Override
             public void changed() {
                 counted.changed(counts); /* a value that is put is counted with the groups */
+            }
+
+            @Override
+            public boolean goesOn(MetaTable table, MetasyncException e) {
+                return ForbiddenTable.this.goesOn(table, e);
+            }
+
+            @Override
+            public void passed() {
+                ForbiddenTable.this.passed();
             }
 
             @Override

@@ -7,7 +7,8 @@ import java.util.function.UnaryOperator;
  * A map whose changes are logged before the broker sees them: the key is begun, the new value made and committed, then put into the
  * broker's own map, then the key is ended. If the log refuses, the caller gets the library's message and the map is unchanged.
  *
- * <p>While this node does not lead, or metasync is off, a change goes to the broker's own map alone.
+ * <p>While this node does not lead, or metasync is off, a change goes to the broker's own map alone; so does one that the policy lets pass
+ * although the log has no space or has failed.
  */
 final class LoggedMap<K, V> extends ObservedMap<K, V> {
     /** How a key and a value of this map are named in metasync's table, and whether to. */
@@ -17,10 +18,20 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         /** A table that is open while this node leads; null: changes are not logged. */
         MetaTable meta();
 
+        /** Before a change that is not logged. Throws if such are refused. */
+        default void mayChange() {
+        }
+
         byte[] value(V value);
 
         /** A change was made: the broker will count its version up soon. */
         void changed();
+
+        /** The log has refused a change. Whether the broker goes on with it nevertheless. */
+        boolean goesOn(MetaTable table, MetasyncException e);
+
+        /** It went on, and the map has the change. */
+        void passed();
 
         /** A change was made that could not be logged where it was made: it has to be looked for. */
         default void missed() {
@@ -32,6 +43,7 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
     }
 
     private static final int PATIENCE_MS = 10_000;
+    private static final int PASSED = MetaNode.LOCAL + 1;
 
     private final Leaf<K, V> leaf;
 
@@ -44,13 +56,14 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
     protected V update(K key, UnaryOperator<V> change) {
         MetaTable table = leaf.meta();
         if (table == null) {
+            leaf.mayChange();
             return local(key, change);
         }
         MetaTable.Transaction transaction;
         try {
             transaction = table.begin(leaf.key(key), PATIENCE_MS);
         } catch (MetasyncException e) {
-            return unlogged(e, key, change);
+            return unlogged(table, e, key, change);
         }
         V old;
         int code;
@@ -60,12 +73,15 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
             if (isKeep(value) || (value == null && old == null)) {
                 return old;
             }
-            code = commit(transaction, value);
+            code = commit(table, transaction, value);
             set(key, value);
         } finally {
             transaction.close();
         }
         leaf.changed();
+        if (code == PASSED) {
+            leaf.passed();
+        }
         if (code == MetasyncException.NOT_REPLICATED) {
             leaf.unconfirmed();
             throw new MetasyncException(code, "changed here, but no follower has confirmed it");
@@ -73,33 +89,28 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         return old;
     }
 
-    private int commit(MetaTable.Transaction transaction, V value) {
+    private int commit(MetaTable table, MetaTable.Transaction transaction, V value) {
         try {
             return transaction.commit(value == null ? null : leaf.value(value));
         } catch (MetasyncException e) {
-            if (!isPassed(e)) {
+            if (!leaf.goesOn(table, e)) {
                 throw e;
             }
-            return MetaNode.LOCAL;
+            return PASSED;
         }
     }
 
     /** The key could not be begun. */
-    private V unlogged(MetasyncException e, K key, UnaryOperator<V> change) {
+    private V unlogged(MetaTable table, MetasyncException e, K key, UnaryOperator<V> change) {
         if (e.code() == MetasyncException.REENTRANT) { /* the broker changes one table while it computes a value of another */
             V old = local(key, change);
             leaf.missed();
             return old;
         }
-        if (!isPassed(e)) {
+        if (!leaf.goesOn(table, e)) {
             throw e;
         }
         return local(key, change);
-    }
-
-    /** The role was lost, or metasync ended, just now. What a node that does not lead changes is its broker's own affair. */
-    private static boolean isPassed(MetasyncException e) {
-        return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
     }
 
     private V local(K key, UnaryOperator<V> change) {

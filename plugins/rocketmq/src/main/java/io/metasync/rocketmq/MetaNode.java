@@ -1,5 +1,6 @@
 package io.metasync.rocketmq;
 
+import java.util.Map;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 
@@ -196,6 +197,24 @@ final class MetaNode implements AutoCloseable {
         } finally {
             leave();
         }
+    }
+
+    /**
+     * Whether the policy ({@code log.on_failure = "pass"}) lets the broker go on with a change that the log has refused with this code: it has no
+     * space, its disk does not answer, or it has failed.
+     */
+    boolean passes(int code) {
+        boolean noRoom = code == MetasyncException.NO_SPACE || code == MetasyncException.TIMEOUT;
+        if (!noRoom && code != MetasyncException.UNKNOWN && code != MetasyncException.LOG_FAILED) {
+            return false;
+        }
+        Map<String, Object> log = Report.part(Report.parse(status()), "log");
+        return "pass".equals(log.get("on_failure")) && (noRoom || Boolean.TRUE.equals(log.get("failed")));
+    }
+
+    /** Whether its log has room for changes. */
+    boolean hasRoom() {
+        return Boolean.FALSE.equals(Report.part(Report.parse(status()), "log").get("no_space"));
     }
 
     void flush() {

@@ -21,6 +21,11 @@ final class MetaTable {
         return name;
     }
 
+    /** {@link MetaNode#passes}. */
+    boolean passes(int code) {
+        return node.passes(code);
+    }
+
     long count() {
         node.enter();
         try {

@@ -8,8 +8,10 @@ public final class MetasyncException extends RuntimeException {
     static final int INVALID = -2;
     static final int NOT_LEADER = -3;
     static final int REENTRANT = -4;
+    static final int NO_SPACE = -7;
     static final int NOT_REPLICATED = -9;
     static final int UNKNOWN = -10;
+    static final int TIMEOUT = -11;
     static final int LOG_FAILED = -12;
     static final int DAMAGED = -14;
     static final int FORMAT = -15;

@@ -40,6 +40,7 @@ abstract class NumberTable extends BrokerTable {
             code = value == null ? table.offer(key, (byte[]) null) : table.offer(key, value.longValue());
             if (code < 0) {
                 refused.incrementAndGet();
+                noteRefusal(code);
             }
             now = current.value();
         } while (value == null ? now != null : !value.equals(now));

@@ -28,6 +28,7 @@ final class Replication {
     static final int POLL_MS = 200;
     private static final int PERSIST_MS = 1000;
     private static final int SOON_MS = 1;
+    private static final int CATCH_UP_MS = 1000;
     private static final String OFF = "off";
 
     private final BrokerController broker;
@@ -57,6 +58,7 @@ final class Replication {
     private String followed;
     private long retryAt = System.nanoTime();
     private long auditAt;
+    private long catchUpAt = System.nanoTime();
     private boolean overrunDue;
     private boolean logFailed;
     private long inSyncAt = System.nanoTime();
@@ -114,6 +116,7 @@ final class Replication {
         try {
             closeNode();
             ownSync.pause(false);
+            refuse(null);
         } finally {
             roles.unlock();
         }
@@ -241,6 +244,7 @@ final class Replication {
             Log.info("switched off, the broker syncs its metadata as without it");
         }
         closeNode();
+        refuse(null);
         ownSync.pause(false);
         state = OFF;
         report.state(state);
@@ -260,6 +264,7 @@ final class Replication {
 
     private void tell(Exception e) {
         if (e instanceof MetasyncException && ((MetasyncException) e).code() == MetasyncException.DEPOSED) {
+            refuse(null); /* that is another matter than a log that fails */
             Log.warn("this broker is master, but another one of its group was promoted after it: what is changed here is not replicated, and its "
                 + "node leads nobody. Restart this broker as a slave, or stop the other one for good (" + e.getMessage() + ")");
         } else {
@@ -315,6 +320,7 @@ final class Replication {
             return;
         }
         leading = made;
+        refuse(null);
         followed = null;
         logFailed = false;
         ownSync.pause(false);
@@ -328,15 +334,16 @@ final class Replication {
 
     /**
      * The node leads no more. If its log has failed, its policy says whether the broker may go on changing its tables, so that they go on asking
-     * it, until it is opened anew. Otherwise somebody else leads.
+     * it, until it is opened anew; and until it leads again, if that fails. Otherwise somebody else leads.
      */
     private void lost() {
-        boolean failed = Boolean.TRUE.equals(Report.part(Report.parse(node.status()), "log").get("failed"));
-        if (!failed) {
+        Map<String, Object> log = Report.part(Report.parse(node.status()), "log");
+        if (!Boolean.TRUE.equals(log.get("failed"))) {
             throw new MetasyncException(MetasyncException.DEPOSED, (String) Report.parse(node.status()).get("reason"));
         }
         if (!logFailed) {
             logFailed = true;
+            refuse("pass".equals(log.get("on_failure")) ? null : "the log has failed");
             state = "not replicating: its log has failed";
             report.state(state);
             Log.error(state + ", the node is opened anew in " + settings.retryMs / 1000 + " s");
@@ -344,6 +351,10 @@ final class Replication {
         } else if (System.nanoTime() - retryAt >= 0) {
             closeNode();
         }
+    }
+
+    private void refuse(String words) {
+        tables.values().forEach(table -> table.refuse(words));
     }
 
     private void audit() {
@@ -360,6 +371,7 @@ final class Replication {
 
     private void beSlave() throws IOException {
         resign();
+        refuse(null);
         String master = broker.getSlaveSynchronize() == null ? null : broker.getSlaveSynchronize().getMasterAddr();
         if (master != null && !master.equals(broker.getBrokerAddr())) {
             follow(settings.peer(master));
@@ -453,9 +465,26 @@ final class Replication {
                 }
             }
         }
+        if (open != null && System.nanoTime() - catchUpAt >= 0) {
+            catchUpAt = System.nanoTime() + CATCH_UP_MS * 1_000_000L;
+            catchUp(open);
+        }
         if (overrunDue && leading != null && overrun.isReady()) {
             overrunDue = false;
             overrun.look();
+        }
+    }
+
+    /** What the policy has let pass while the log had no room. */
+    private void catchUp(MetaNode open) {
+        try {
+            if (tables.values().stream().anyMatch(BrokerTable::isLacking) && open.hasRoom()) {
+                tables.values().stream().filter(BrokerTable::isLacking).forEach(BrokerTable::catchUp);
+            }
+        } catch (MetasyncException e) {
+            if (e.code() != MetasyncException.CLOSED && e.code() != MetasyncException.NOT_LEADER) {
+                Log.warn("what the log had no room for could not be logged", e);
+            }
         }
     }
 

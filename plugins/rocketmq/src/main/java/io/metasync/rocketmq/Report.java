@@ -82,6 +82,7 @@ final class Report {
         info.put("metasync_position", String.valueOf(position.role == MetaNode.ROLE_LEADER ? position.head : position.applied));
         info.put("metasync_host_applied", String.valueOf(position.hostApplied));
         info.put("metasync_safe_to_failover", text(status, "safe_to_failover"));
+        info.put("metasync_log", log(part(status, "log")));
         info.put("metasync_digests", digests(status));
         info.put("metasync_policy", text(status, "policy_name") + " " + text(status, "policy_hash"));
         info.put("metasync_policy_incidents", String.valueOf(sum(list(part(status, "policy"), "functions"), "incidents")));
@@ -108,6 +109,13 @@ final class Report {
     private static String text(Map<String, Object> object, String name) {
         Object value = object.get(name);
         return value == null ? "" : value.toString();
+    }
+
+    private static String log(Map<String, Object> log) {
+        if (Boolean.TRUE.equals(log.get("failed"))) {
+            return "failed";
+        }
+        return Boolean.TRUE.equals(log.get("no_space")) ? "no space" : "sound";
     }
 
     private static String digests(Map<String, Object> status) {

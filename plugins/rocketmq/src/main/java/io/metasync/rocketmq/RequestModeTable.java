@@ -43,6 +43,7 @@ final class RequestModeTable extends BrokerTable {
         public void setMessageRequestMode(String topic, String group, SetMessageRequestModeRequestBody mode) {
             MetaTable table = meta();
             if (table == null) {
+                mayChange();
                 super.setMessageRequestMode(topic, group, mode);
                 return;
             }
@@ -51,10 +52,11 @@ final class RequestModeTable extends BrokerTable {
                 code = transaction.commit(json(mode));
                 super.setMessageRequestMode(topic, group, mode);
             } catch (MetasyncException e) {
-                if (e.code() != MetasyncException.NOT_LEADER && e.code() != MetasyncException.CLOSED) {
+                if (!goesOn(table, e)) {
                     throw e;
                 }
-                super.setMessageRequestMode(topic, group, mode); /* the role was lost just now */
+                super.setMessageRequestMode(topic, group, mode);
+                passed();
                 return;
             }
             if (code == MetasyncException.NOT_REPLICATED) {

@@ -110,6 +110,15 @@ public class NodeTest {
             }
 
             @Override
+            public boolean goesOn(MetaTable table, MetasyncException e) {
+                return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
+            }
+
+            @Override
+            public void passed() {
+            }
+
+            @Override
             public void changed() {
             }
         });
@@ -145,6 +154,15 @@ public class NodeTest {
             @Override
             public byte[] value(String value) {
                 return Bytes.utf8(value);
+            }
+
+            @Override
+            public boolean goesOn(MetaTable table, MetasyncException e) {
+                return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
+            }
+
+            @Override
+            public void passed() {
             }
 
             @Override
@@ -360,6 +378,15 @@ public class NodeTest {
             @Override
             public byte[] value(String value) {
                 return Bytes.utf8(value);
+            }
+
+            @Override
+            public boolean goesOn(MetaTable table, MetasyncException e) {
+                return e.code() == MetasyncException.NOT_LEADER || e.code() == MetasyncException.CLOSED;
+            }
+
+            @Override
+            public void passed() {
             }
 
             @Override
