@@ -175,7 +175,7 @@ struct ms_policy {
     uint64_t snapshot_log_bytes; /* a snapshot after so many log bytes [64 MiB] ... */
     uint32_t snapshot_every_ms;  /* ... or so long after the first change that is in none [30000] */
     uint32_t snapshot_keep;      /* snapshots kept, 1..16 [2] */
-    uint64_t log_segment_bytes;  /* size of one zero-filled segment, 64 KiB..1 GiB [16 MiB] */
+    uint64_t log_segment_bytes;  /* size of one segment, 64 KiB..1 GiB [16 MiB] */
     uint64_t log_keep_bytes;     /* log kept for followers that come back [256 MiB] */
     uint64_t log_max_bytes;      /* hard bound: a clean refusal beyond it [1 GiB] */
     uint32_t heartbeat_ms;       /* silence after which a heartbeat is sent [1000] */

@@ -34,6 +34,7 @@ struct ms_fs_ops {
     int (*read)(struct ms_fs *fs, struct ms_file *file, uint64_t offset, void *data, size_t size, size_t *got); /* 0 at the end */
     int (*write)(struct ms_fs *fs, struct ms_file *file, uint64_t offset, const struct ms_bytes *parts, size_t count, size_t *put);
     int (*truncate)(struct ms_fs *fs, struct ms_file *file, uint64_t size);
+    int (*reserve)(struct ms_fs *fs, struct ms_file *file, uint64_t size); /* lengthens to size by zeros that have their place on the disk */
     int (*sync)(struct ms_fs *fs, struct ms_file *file); /* data and the size needed to read it back */
     int (*rename)(struct ms_fs *fs, const char *from, const char *to);
     int (*remove)(struct ms_fs *fs, const char *path);     /* a file, or an empty directory */

@@ -140,6 +140,16 @@ static int posix_truncate(struct ms_fs *fs, struct ms_file *file, uint64_t size)
     return rc ? fail("truncate", file->path) : 0;
 }
 
+static int posix_reserve(struct ms_fs *fs, struct ms_file *file, uint64_t size)
+{
+    (void)fs;
+    int err;
+    do err = posix_fallocate(file->fd, 0, (off_t)size);
+    while (err == EINTR);
+    errno = err;
+    return err ? fail("reserve", file->path) : 0;
+}
+
 static int posix_sync(struct ms_fs *fs, struct ms_file *file)
 {
     (void)fs;
@@ -267,6 +277,7 @@ static const struct ms_fs_ops ops = {
     .read = posix_read,
     .write = posix_write,
     .truncate = posix_truncate,
+    .reserve = posix_reserve,
     .sync = posix_sync,
     .rename = posix_rename,
     .remove = posix_remove,

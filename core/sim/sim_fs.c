@@ -299,6 +299,24 @@ static int sim_truncate(struct ms_fs *fs, struct ms_file *file, uint64_t size)
     return rc;
 }
 
+static int sim_reserve(struct ms_fs *fs, struct ms_file *file, uint64_t size)
+{
+    struct ms_sim_fs *sim = sim_of(fs);
+    int rc = check_handle(sim, file, "reserve");
+    if (!rc) rc = check_writable(file, "reserve");
+    if (!rc) rc = enter(sim, MS_SIM_FS_RESERVE, "reserve", file->path);
+    if (!rc && size > FILE_SIZE_MAX) rc = ms_fail(MS_E_IO, "reserve %.400s: file too large", file->path);
+    uint64_t old = file->inode->content.now.size;
+    if (rc || size <= old) return rc;
+    if (fitting(sim, file->inode, old, (size_t)(size - old)) < size - old) {
+        sim->counters.enospc++;
+        return ms_fail(MS_E_NO_SPACE, "reserve %.400s: no space left on the simulated disk", file->path);
+    }
+    rc = ms_sim_content_truncate(&file->inode->content, size);
+    if (!rc) changed(sim);
+    return rc;
+}
+
 static int sim_sync(struct ms_fs *fs, struct ms_file *file)
 {
     struct ms_sim_fs *sim = sim_of(fs);
@@ -419,6 +437,7 @@ static const struct ms_fs_ops ops = {
     .read = sim_read,
     .write = sim_write,
     .truncate = sim_truncate,
+    .reserve = sim_reserve,
     .sync = sim_sync,
     .rename = sim_rename,
     .remove = sim_remove,

@@ -59,7 +59,7 @@ void ms_sim_fs_power_loss(struct ms_sim_fs *fs, struct ms_sim_fs_loss *loss);
 /* The process is killed: everything written is there (and still not synced). Handles, locks and faults as above. */
 void ms_sim_fs_crash(struct ms_sim_fs *fs);
 
-/* The machine stops after `changes` more operations that change something (a new or emptied file, write, truncate, sync,
+/* The machine stops after `changes` more operations that change something (a new or emptied file, write, truncate, reserve, sync,
  * rename, remove, mkdir of a new directory, sync_dir): every operation after them returns MS_E_IO, until power loss or
  * crash. For all k: stop after k, run, power loss, look. UINT64_MAX = never. */
 void ms_sim_fs_stop_after(struct ms_sim_fs *fs, uint64_t changes);
@@ -72,14 +72,15 @@ enum ms_sim_fs_op {
     MS_SIM_FS_READ = 1,
     MS_SIM_FS_WRITE = 2,
     MS_SIM_FS_TRUNCATE = 3,
-    MS_SIM_FS_SYNC = 4,
-    MS_SIM_FS_RENAME = 5,
-    MS_SIM_FS_REMOVE = 6,
-    MS_SIM_FS_MKDIR = 7,
-    MS_SIM_FS_SYNC_DIR = 8,
-    MS_SIM_FS_LIST = 9,
-    MS_SIM_FS_LOCK = 10,
-    MS_SIM_FS_OPS = 11,
+    MS_SIM_FS_RESERVE = 4,
+    MS_SIM_FS_SYNC = 5,
+    MS_SIM_FS_RENAME = 6,
+    MS_SIM_FS_REMOVE = 7,
+    MS_SIM_FS_MKDIR = 8,
+    MS_SIM_FS_SYNC_DIR = 9,
+    MS_SIM_FS_LIST = 10,
+    MS_SIM_FS_LOCK = 11,
+    MS_SIM_FS_OPS = 12,
 };
 
 /* The nth next call of op, counted from 1, fails once with MS_E_IO; 0 disarms. Only calls whose path (a rename's first one)

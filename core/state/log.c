@@ -15,6 +15,10 @@
 
 enum { PARTS = 256, PREPARE_PIECE = 1 << 20 };
 
+/* Zeros are written into a segment if the log was synced about once per MiB of the one before: a sync into them is a quarter cheaper,
+ * but a log that is hardly synced would be written twice. */
+enum { SYNC_WORTH = 1 << 20, SYNCS_MAX = 1 << 20 };
+
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
 int ms_log_open(struct ms_fs *fs, const char *dir, const struct ms_log_config *config, struct ms_store *store,
@@ -26,6 +30,7 @@ int ms_log_open(struct ms_fs *fs, const char *dir, const struct ms_log_config *c
     if (!fresh) return MS_E_MEMORY;
     fresh->fs = fs;
     fresh->config = *config;
+    fresh->syncs = SYNCS_MAX;
     char path[MS_PATH_MAX];
     int rc = ms_segment_path(path, dir, 1); /* MS_E_LIMIT now, and not when a segment is needed */
     if (!rc) {
@@ -254,16 +259,18 @@ bool ms_log_prepare_begin(struct ms_log *log, uint64_t largest, struct ms_prepar
         return false;
     }
     *job = (struct ms_prepare_job){.fs = log->fs, .number = log->next_number, .size = size};
+    job->zeros = (uint64_t)log->syncs * SYNC_WORTH >= size;
     if (ms_segment_path(job->path, log->dir, job->number)) return false; /* can't be, see ms_log_open */
     memcpy(job->dir, log->dir, sizeof job->dir);
     log->preparing = true;
+    log->syncs = 0;
     return true;
 }
 
 static int fill(struct ms_prepare_job *job)
 {
-    int rc = 0;
-    for (uint64_t at = 0; at < job->size && !rc; at += PREPARE_PIECE) {
+    int rc = job->zeros ? 0 : job->fs->ops->reserve(job->fs, job->file, job->size);
+    for (uint64_t at = 0; job->zeros && at < job->size && !rc; at += PREPARE_PIECE) {
         uint64_t end = job->size - at < PREPARE_PIECE ? job->size : at + PREPARE_PIECE;
         rc = ms_fs_zero(job->fs, job->file, at, end);
     }
@@ -326,6 +333,7 @@ bool ms_log_sync_begin(struct ms_log *log, struct ms_sync_job *job)
         list[at].syncing = true;
     }
     log->syncing = true;
+    if (log->syncs < SYNCS_MAX) log->syncs++;
     return true;
 }
 

@@ -1,9 +1,10 @@
 /* The change log on disk: segments of one generation directory.
  *
- *      log-0000000000000001  log-0000000000000002  log-0000000000000003 (zero-filled ahead)
+ *      log-0000000000000001  log-0000000000000002  log-0000000000000003 (made ahead)
  *
- * A segment's number (decimal in its name) rises by one; it is filled with zeros to segment_bytes before it is used, so that a full
- * disk is noticed before anything is appended, and a sync never has to allocate. It holds a header, then whole groups:
+ * A segment's number (decimal in its name) rises by one; it reads as segment_bytes zeros that have their place on the disk before it is
+ * used, so that a full disk is noticed before anything is appended (and the zeros are written if syncs are frequent, so that these don't
+ * have to allocate). It holds a header, then whole groups:
  *
  *      0        8        12       16                24              32
  *      +--------+--------+--------+-----------------+----------------+-- groups, 8-aligned ... --+-- zeros --+
@@ -26,7 +27,7 @@
  *  - A log that ends before the snapshot does is of no use: all its segments are removed, and the next one starts behind the snapshot.
  *  - What is kept is synced before the log counts it as synced.
  *
- * This module knows no thread: the writer functions belong to one caller (the loop thread). The two slow jobs, zero-filling and
+ * This module knows no thread: the writer functions belong to one caller (the loop thread). The two slow jobs, preparing and
  * syncing, are split in begin (caller), run (any one thread, touches only the job) and end (caller). Readers are separate
  * objects with file handles of their own. */
 #ifndef MS_STATE_LOG_H
@@ -71,7 +72,7 @@ uint64_t ms_log_written(const struct ms_log *log); /* last lsn */
 uint64_t ms_log_synced(const struct ms_log *log);  /* last lsn known synced, by ms_log_sync_end or because recovery synced it */
 uint64_t ms_log_bytes(const struct ms_log *log);   /* of groups in all segments */
 
-/* ---- preparing a segment (zero-filling) --------------------------------------------------------------------------- */
+/* ---- preparing a segment -------------------------------------------------------------------------------------------- */
 
 enum { MS_LOG_WHY = 256 };
 
@@ -79,6 +80,7 @@ struct ms_prepare_job {
     struct ms_fs *fs;
     char path[MS_PATH_MAX], dir[MS_PATH_MAX];
     uint64_t number, size;
+    bool zeros; /* to be written, not only reserved */
     struct ms_file *file;
     int rc;
     char why[MS_LOG_WHY]; /* the message of rc: run and end are on different threads */
@@ -89,7 +91,7 @@ void ms_log_limit(struct ms_log *log, uint64_t max_bytes); /* max_bytes from now
 /* true and a job if a spare segment is wanted: none is prepared, or room for `largest` bytes is missing. false also when
  * max_bytes forbids it (*full says so) and while a job is under way. */
 bool ms_log_prepare_begin(struct ms_log *log, uint64_t largest, struct ms_prepare_job *job, bool *full);
-void ms_prepare_run(struct ms_prepare_job *job); /* creates, zero-fills in 1 MiB pieces, syncs file and directory; sets rc */
+void ms_prepare_run(struct ms_prepare_job *job); /* creates, reserves or zero-fills (in 1 MiB pieces), syncs file and directory; sets rc */
 int ms_log_prepare_end(struct ms_log *log, struct ms_prepare_job *job); /* takes the file; a failed job leaves no file */
 
 /* ---- syncing ------------------------------------------------------------------------------------------------------ */

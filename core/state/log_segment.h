@@ -98,6 +98,7 @@ struct ms_log {
     uint64_t written, synced;
     uint64_t bytes;       /* of groups in all segments */
     int error;            /* final: MS_E_LOG_FAILED */
+    uint32_t syncs;       /* since a segment was prepared; at first as if there had been many */
     bool preparing, syncing;
 };
 

@@ -54,7 +54,7 @@ schema.fields = {
     { path = "log.on_failure", c = "on_log_failure", kind = "enum", values = { { "refuse", 0 }, { "pass", 1 } },
       help = "after the log failed: refuse writes, or let the host go on unreplicated (an alarm)", example = '"pass"' },
     { path = "log.segment", c = "log_segment_bytes", kind = "bytes", low = 64 * KIB, high = GIB, start = true,
-      help = "size of one zero-filled segment", example = '"16MiB"' },
+      help = "size of one segment", example = '"16MiB"' },
     { path = "log.group", c = "group_bytes", kind = "bytes", low = 64, high = 16 * MIB, start = true,
       help = "size at which a group of changes is closed", example = '"32KiB"' },
     { path = "log.tail", c = "tail_bytes", kind = "bytes", low = 4 * KIB, high = GIB,

@@ -48,6 +48,7 @@ end
 
 function verbs.write_all(fs, file, offset, text) return C.ms_fs_write_all(fs, file, offset, text, #text) end
 function verbs.truncate(fs, file, size) return fs.ops.truncate(fs, file, size) end
+function verbs.reserve(fs, file, size) return fs.ops.reserve(fs, file, size) end
 function verbs.sync(fs, file) return fs.ops.sync(fs, file) end
 function verbs.rename(fs, from, to) return fs.ops.rename(fs, from, to) end
 function verbs.remove(fs, path) return fs.ops.remove(fs, path) end

@@ -276,6 +276,26 @@ describe("preparing a segment", function()
         assert.equal(("\0"):rep(4096), disk:get("d/" .. kit.segment_name(1)))
     end)
 
+    it("writes the zeros if the log was synced often since the last one, else it only reserves them", function()
+        local disk = new_disk()
+        local log = assert(kit.open(disk, "d", kit.history()))
+        local counters = C.ms_sim_fs_counters(disk.sim)
+        local function prepared()
+            local writes, reserves = tonumber(counters.calls[C.MS_SIM_FS_WRITE]), tonumber(counters.calls[C.MS_SIM_FS_RESERVE])
+            assert.equal(1, log:prepare())
+            return tonumber(counters.calls[C.MS_SIM_FS_WRITE]) - writes, tonumber(counters.calls[C.MS_SIM_FS_RESERVE]) - reserves
+        end
+        assert.same({ 1, 0 }, { prepared() }) -- nothing is known of its syncs yet
+        log:write { kit.define(1, "t") }
+        assert.same({ 0, 1 }, { prepared() })
+        log:write { kit.put("k", ("x"):rep(4000)) }
+        assert.equal(0, log:sync())
+        assert.same({ 1, 0 }, { prepared() })
+        log:close()
+        crash.power_loss(disk)
+        assert.equal(("\0"):rep(4096), disk:get("d/" .. kit.segment_name(3)))
+    end)
+
     it("is wanted when no blank segment is left, and not while a job is under way", function()
         local log = assert(kit.open(new_disk(), "d", kit.history()))
         local job, full = ffi.new "struct ms_prepare_job", ffi.new "bool[1]"
@@ -311,8 +331,9 @@ describe("preparing a segment", function()
     end)
 
     it("that fails at any operation leaves no file and the log in order", function()
-        for _, op in ipairs { C.MS_SIM_FS_OPEN, C.MS_SIM_FS_WRITE, C.MS_SIM_FS_SYNC, C.MS_SIM_FS_SYNC_DIR } do
+        for _, op in ipairs { C.MS_SIM_FS_OPEN, C.MS_SIM_FS_WRITE, C.MS_SIM_FS_RESERVE, C.MS_SIM_FS_SYNC, C.MS_SIM_FS_SYNC_DIR } do
             local log = new_log()
+            if op == C.MS_SIM_FS_WRITE then assert.equal(0, log:sync()) end -- else the zeros are only reserved
             C.ms_sim_fs_fail_after(log.disk.sim, op, 1, nil)
             local rc, why = log:prepare()
             assert.equal(C.MS_E_IO, rc)
