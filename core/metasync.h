@@ -30,7 +30,7 @@
  *     ms_get, ms_walk, ms_status, ms_position and no-wait writes are allowed.
  *  3. Trust iteration to be a point in time. ms_walk visits every entry that exists during the whole walk exactly once;
  *     an entry that is put or deleted meanwhile is seen once or not at all. It never shows a torn value. The lock is
- *     released between shards, and never held while the walk function runs.
+ *     released after every few entries, and never held while the walk function runs.
  *  4. Keep a pointer. Bytes handed to a callback or returned by ms_txn_value are valid only until the callback returns
  *     or the transaction is committed or ended.
  *  5. Update its own copy after a refusal or MS_E_UNKNOWN. After 0 and after MS_E_NOT_REPLICATED it must, before

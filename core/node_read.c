@@ -95,7 +95,7 @@ int ms_get(struct ms_table *table, struct ms_bytes key, void *buffer, size_t cap
     return fits ? 0 : ms_fail(MS_E_LIMIT, "the value has %zu bytes, the buffer %zu", *size, capacity);
 }
 
-enum { WALK_BYTES = 64 << 10 }; /* copied per hold of the lock, unless one shard is larger */
+enum { WALK_BYTES = 32 << 10 }; /* copied per hold of the lock */
 
 static int copy_entry(void *context, struct ms_bytes key, struct ms_bytes value)
 {
@@ -107,13 +107,13 @@ static int copy_entry(void *context, struct ms_bytes key, struct ms_bytes value)
     return copy->failed ? MS_E_MEMORY : 0;
 }
 
-static int copy_shards(struct ms_table *table, uint32_t *shard, struct ms_buf *copy)
+static int copy_some(struct ms_table *table, struct ms_table_place *place, struct ms_buf *copy)
 {
     struct ms_node *node = table->node;
     int rc = 0;
     ms_buf_clear(copy);
     ms_node_enter(&node->door);
-    while (!rc && *shard < MS_TABLE_SHARDS && copy->size < WALK_BYTES) rc = ms_table_visit(table->state, (*shard)++, false, copy_entry, copy);
+    while (!rc && place->shard < MS_TABLE_SHARDS && copy->size < WALK_BYTES) rc = ms_table_walk(table->state, place, false, copy_entry, copy);
     ms_node_leave(&node->door);
     return rc;
 }
@@ -123,8 +123,8 @@ int ms_walk(struct ms_table *table, ms_walk_fn fn, void *context)
     struct ms_buf copy;
     int rc = 0;
     ms_buf_init(&copy);
-    for (uint32_t shard = 0; !rc && shard < MS_TABLE_SHARDS;) {
-        rc = copy_shards(table, &shard, &copy);
+    for (struct ms_table_place place = {0}; !rc && place.shard < MS_TABLE_SHARDS;) {
+        rc = copy_some(table, &place, &copy);
         struct ms_reader reader = ms_reader(ms_buf_bytes(&copy));
         while (!rc && ms_reader_left(&reader) > 0) {
             uint32_t key_size = ms_read32(&reader), value_size = ms_read32(&reader);

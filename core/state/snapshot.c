@@ -32,7 +32,8 @@ struct ms_snapshot_writer {
     uint64_t entries, start, end;
     uint64_t offset, written, synced; /* of the file; written: whole groups */
     uint8_t tables[MS_TABLES_MAX];    /* ids of the tables that are walked */
-    uint32_t table_count, table_at, shard;
+    uint32_t table_count, table_at;
+    struct ms_table_place place;
     struct ms_log_reader *reader;
     uint64_t copied; /* lsn of the next group to copy */
 };
@@ -194,19 +195,19 @@ static int add_entry(void *context, struct ms_bytes key, struct ms_bytes value)
     return 0;
 }
 
-/* Walks at least one shard. 1 = there are more. */
-static int walk_shards(struct ms_snapshot_writer *writer, const struct ms_store *store, size_t bytes)
+/* Walks some entries at least. 1 = there are more. */
+static int walk_tables(struct ms_snapshot_writer *writer, const struct ms_store *store, size_t bytes)
 {
     while (writer->table_at < writer->table_count) {
         const struct ms_table_state *table = ms_store_table(store, writer->tables[writer->table_at]);
         if (!table) return ms_fail(MS_E_AGAIN, "the tables were replaced during the snapshot");
-        while (writer->shard < MS_TABLE_SHARDS) {
-            int rc = ms_table_visit(table, writer->shard++, true, add_entry, writer);
+        while (writer->place.shard < MS_TABLE_SHARDS) {
+            int rc = ms_table_walk(table, &writer->place, true, add_entry, writer);
             if (rc) return rc;
             if (writer->pending.size >= bytes) return 1;
         }
         writer->table_at++;
-        writer->shard = 0;
+        writer->place = (struct ms_table_place){0};
     }
     return 0;
 }
@@ -216,7 +217,7 @@ int ms_snapshot_walk(struct ms_snapshot_writer *writer, const struct ms_store *s
     if (writer->phase == WALKED && !writer->error) return 0;
     int rc = check_phase(writer, WALKING, "walk");
     if (rc) return rc;
-    int more = walk_shards(writer, store, bytes);
+    int more = walk_tables(writer, store, bytes);
     if (more < 0) return failed(writer, more);
     if (writer->count) end_group(writer, MS_GROUP_ENTRIES, writer->entries - writer->count + 1);
     if (writer->pending.failed) return failed(writer, ms_fail(MS_E_MEMORY, "out of memory for a snapshot"));

@@ -28,7 +28,7 @@ int ms_snapshot_new(struct ms_fs *fs, const char *dir, struct ms_bytes cluster, 
 /* [lock] Takes the start position (store->applied, which must be the end of a group), lineage and tables. Not while store->fuzzy. */
 int ms_snapshot_start(struct ms_snapshot_writer *writer, const struct ms_store *store);
 
-/* [lock] Encodes the logged entries of the next shards (at least one) until about `bytes` are pending. 1 = more to walk, 0 = walked.
+/* [lock] Encodes the logged entries of the next buckets (at least some) until about `bytes` are pending. 1 = more to walk, 0 = walked.
  * MS_E_AGAIN: a table is gone, all tables were replaced. After a failed step every later one fails. */
 int ms_snapshot_walk(struct ms_snapshot_writer *writer, const struct ms_store *store, size_t bytes);
 

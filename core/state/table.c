@@ -11,6 +11,9 @@
 
 enum { BUCKETS_MIN = MS_POOL_ARRAY_ALIGN / sizeof(struct ms_entry *), LOG2_MASK = MS_POOL_ARRAY_ALIGN - 1 };
 
+/* How many buckets ahead of it a walk has the first entries fetched, and those behind them. */
+enum { FAR = 12, NEAR = 5 };
+
 static struct ms_stock contents = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
     .size = (sizeof(struct ms_content) + 4095) & ~(size_t)4095,
@@ -128,12 +131,14 @@ int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
     struct ms_pool *pool = &content->pool;
     struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(pool, wanted * sizeof *fresh);
     if (!fresh) return length ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
-    for (uint32_t i = 0; i < length; i++)
+    for (uint32_t i = 0; i < length; i++) {
+        __builtin_prefetch(old[(i + FAR) & (length - 1)], 1);
         for (struct ms_entry *entry = old[i], *next; entry; entry = next) {
             next = entry->next;
             entry->next = fresh[entry->hash & (wanted - 1)];
             fresh[entry->hash & (wanted - 1)] = entry;
         }
+    }
     ms_pool_array_free(pool, old, length * sizeof *old);
     shard->buckets = (uintptr_t)fresh | (uintptr_t)__builtin_ctz(wanted);
     return 0;
@@ -204,26 +209,61 @@ static void prefetch_entry(const struct ms_entry *entry)
     __builtin_prefetch((const char *)entry + 128, 1);
 }
 
-/* How many buckets ahead of it a walk has the first entries fetched, and those behind them. */
-enum { FAR = 12, NEAR = 5 };
+static void prefetch_chain(const struct ms_entry *entry)
+{
+    if (entry) prefetch_entry(entry->next);
+}
+
+static int visit_chain(const struct ms_entry *entry, bool logged, ms_entry_fn fn, void *context)
+{
+    for (; entry; entry = entry->next) {
+        struct ms_bytes value = logged ? ms_entry_logged(entry) : ms_entry_value(entry);
+        int rc = value.data ? fn(context, ms_entry_key(entry), value) : 0;
+        if (rc) return rc;
+    }
+    return 0;
+}
 
 int ms_table_visit(const struct ms_table_state *table, uint32_t index, bool logged, ms_entry_fn fn, void *context)
 {
     const struct ms_shard *shard = &table->content->shards[index];
     struct ms_entry **buckets = buckets_of(shard);
     uint32_t length = length_of(shard);
-    for (uint32_t i = 0; i < length; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < length && !rc; i++) {
         prefetch_entry(buckets[(i + FAR) & (length - 1)]);
-        const struct ms_entry *near = buckets[(i + NEAR) & (length - 1)];
-        if (near) prefetch_entry(near->next);
-        for (const struct ms_entry *entry = buckets[i]; entry; entry = entry->next) {
-            struct ms_bytes value = logged ? ms_entry_logged(entry) : ms_entry_value(entry);
-            if (!value.data) continue;
-            int rc = fn(context, ms_entry_key(entry), value);
-            if (rc) return rc;
-        }
+        prefetch_chain(buckets[(i + NEAR) & (length - 1)]);
+        rc = visit_chain(buckets[i], logged, fn, context);
     }
-    return 0;
+    return rc;
+}
+
+static uint32_t reversed(uint32_t bits)
+{
+    bits = __builtin_bswap32(bits);
+    bits = (bits >> 4 & 0x0f0f0f0f) | (bits & 0x0f0f0f0f) << 4;
+    bits = (bits >> 2 & 0x33333333) | (bits & 0x33333333) << 2;
+    return (bits >> 1 & 0x55555555) | (bits & 0x55555555) << 1;
+}
+
+enum { WALK_BUCKETS = 32 };
+
+int ms_table_walk(const struct ms_table_state *table, struct ms_table_place *place, bool logged, ms_entry_fn fn, void *context)
+{
+    const struct ms_shard *shard = &table->content->shards[place->shard];
+    struct ms_entry *const *buckets = buckets_of(shard);
+    uint32_t length = length_of(shard), mask = length - 1;
+    uint32_t step = length > 1 ? 1u << (32 - __builtin_ctz(length)) : 0; /* from one bucket to the next one; 0: there is only one */
+    int rc = 0;
+    for (uint32_t i = 0; i < WALK_BUCKETS && length > 0 && !rc; i++) {
+        prefetch_entry(buckets[reversed(place->done + FAR * step) & mask]);
+        prefetch_chain(buckets[reversed(place->done + NEAR * step) & mask]);
+        rc = visit_chain(buckets[reversed(place->done) & mask], logged, fn, context);
+        place->done += step;
+        if (place->done == 0) length = 0;
+    }
+    if (length == 0) *place = (struct ms_table_place){place->shard + 1, 0};
+    return rc;
 }
 
 /* ---- changing: logged values ---------------------------------------------------------------------------------------- */

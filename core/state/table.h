@@ -112,6 +112,17 @@ void ms_table_look_ahead(const struct ms_table_state *table, uint64_t key_hash);
 typedef int (*ms_entry_fn)(void *context, struct ms_bytes key, struct ms_bytes value);
 int ms_table_visit(const struct ms_table_state *table, uint32_t shard, bool logged, ms_entry_fn fn, void *context);
 
+/* A place in a walk over a table that goes on changing; all zeros is its beginning, shard == MS_TABLE_SHARDS its end. Within a shard the walk
+ * goes by the bits of hashes from the lowest up, so that a place stays right when the shard doubles its buckets: an entry that is
+ * there all the time is met once. */
+struct ms_table_place {
+    uint32_t shard;
+    uint32_t done; /* hashes below this one, as numbers whose lowest bit counts most */
+};
+
+/* The same for the next few entries, a dozen or two, from the place on, which it moves. */
+int ms_table_walk(const struct ms_table_state *table, struct ms_table_place *place, bool logged, ms_entry_fn fn, void *context);
+
 static inline uint32_t ms_shard_of(uint64_t key_hash)
 {
     return (uint32_t)(key_hash >> 53); /* the top 11 bits; buckets use the low ones */

@@ -1,4 +1,4 @@
-/* The review of a reload; see review.h. First all tables, shard by shard, then what is remembered as outside, then the tables of which more was
+/* The review of a reload; see review.h. First all tables, then what is remembered as outside, then the tables of which more was
  * left out than is remembered. */
 #include "review.h"
 
@@ -6,7 +6,8 @@
 
 #include "inside.h"
 
-enum { SLICE_KEYS = 500, SLICE_SHARDS = 256, LEAVES_A_HOLD = 128 };
+/* What is done in one hold of the lock. Steps: of a walk, most of which see no entry if a table is nearly empty. */
+enum { SLICE_KEYS = 128, SLICE_STEPS = 512, LEAVES_A_HOLD = 32 };
 enum { PHASE_TABLES, PHASE_OUTSIDE, PHASE_MORE, PHASE_DONE };
 
 struct item {
@@ -20,7 +21,8 @@ struct ms_review {
     struct ms_rules *rules;
     int mode, phase;
     uint64_t content; /* engine->content_version */
-    uint32_t table, shard, bucket, slot;
+    uint32_t table, bucket;
+    struct ms_table_place place;
     struct ms_buf items, keys;
     size_t applied; /* items */
     struct ms_review_table tables[MS_TABLES_MAX];
@@ -102,20 +104,20 @@ static void take_outside(void *context, const struct ms_table_state *table, stru
     take_item(context, table, key);
 }
 
-/* Some shards of one table. */
-static void take_shards(struct ms_review *review, const struct ms_engine *e)
+/* Some entries of one table. */
+static void take_entries(struct ms_review *review, const struct ms_engine *e)
 {
-    uint32_t looked = 0;
-    while (review->table < MS_TABLES_MAX && item_count(review) == 0 && looked < SLICE_SHARDS) {
+    uint32_t steps = 0;
+    while (review->table < MS_TABLES_MAX && item_count(review) == 0 && steps < SLICE_STEPS) {
         const struct ms_table_state *table = e->store->tables[review->table];
         struct taking taking = {review, table};
         if (table && table->content->live > 0) {
             (void)report_of(review, table->id, table->name);
-            for (; review->shard < MS_TABLE_SHARDS && item_count(review) < SLICE_KEYS && looked < SLICE_SHARDS; looked++)
-                (void)ms_table_visit(table, review->shard++, false, take_entry, &taking);
-            if (review->shard < MS_TABLE_SHARDS) return;
+            for (; review->place.shard < MS_TABLE_SHARDS && item_count(review) < SLICE_KEYS && steps < SLICE_STEPS; steps++)
+                (void)ms_table_walk(table, &review->place, false, take_entry, &taking);
+            if (review->place.shard < MS_TABLE_SHARDS) return;
         }
-        review->shard = 0;
+        review->place = (struct ms_table_place){0};
         review->table++;
     }
     if (review->table == MS_TABLES_MAX && item_count(review) == 0) review->phase = PHASE_OUTSIDE;
@@ -140,14 +142,15 @@ int ms_review_take(struct ms_review *review, struct ms_engine *e)
 {
     int rc = check(review, e);
     if (rc) return rc;
-    uint32_t table = review->table, shard = review->shard, bucket = review->bucket;
+    struct ms_table_place place = review->place;
+    uint32_t table = review->table, bucket = review->bucket;
     int phase = review->phase;
     ms_buf_clear(&review->items);
     ms_buf_clear(&review->keys);
     review->items.failed = review->keys.failed = false;
     review->applied = 0;
     if (review->phase == PHASE_TABLES) {
-        take_shards(review, e);
+        take_entries(review, e);
     } else if (review->phase == PHASE_OUTSIDE) {
         if (!ms_view_walk(&e->view, &review->bucket, SLICE_KEYS, review->mode == MS_REVIEW_APPLY, take_outside, review)) review->phase = PHASE_MORE;
     } else if (review->phase == PHASE_MORE) {
@@ -158,7 +161,7 @@ int ms_review_take(struct ms_review *review, struct ms_engine *e)
     if (!review->items.failed && !review->keys.failed) return 1;
     ms_buf_clear(&review->items);
     review->table = table;
-    review->shard = shard;
+    review->place = place;
     review->bucket = bucket;
     review->phase = phase;
     return MS_E_MEMORY;

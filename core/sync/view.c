@@ -1,9 +1,10 @@
-/* The set of entries outside of the view: a hash table of a fixed number of buckets, and a queue to forget by. */
+/* The set of entries outside of the view: a hash table of a fixed number of buckets, and a queue to forget by. The buckets are on pages that are
+ * made when they are used: all at once would be megabytes to clear in somebody's short lock. */
 #include "view.h"
 
 #include "../base/mem.h"
 
-enum { BUCKETS_MAX = 1 << 20, WALK_BUCKETS = 1 << 14 };
+enum { BUCKETS_MAX = 1 << 20, PAGE_BUCKETS = 512, WALK_BUCKETS = 1 << 12 };
 
 struct ms_outside {
     struct ms_outside *next;
@@ -27,16 +28,23 @@ void ms_view_renew(struct ms_view *view, uint32_t max)
     view->version++;
 }
 
+/* NULL: its page was not made yet. */
+static struct ms_outside **bucket_at(const struct ms_view *view, uint32_t index)
+{
+    struct ms_outside **page = view->pages[index / PAGE_BUCKETS];
+    return page ? &page[index % PAGE_BUCKETS] : NULL;
+}
+
 static struct ms_outside **bucket_of(const struct ms_view *view, uint64_t key_hash)
 {
-    return &view->buckets[key_hash & view->mask];
+    return bucket_at(view, (uint32_t)key_hash & view->mask);
 }
 
 /* Where it hangs, or NULL. */
 static struct ms_outside **find(const struct ms_view *view, const struct ms_table_state *table, struct ms_bytes key, uint64_t key_hash)
 {
     if (view->entries == 0) return NULL;
-    for (struct ms_outside **at = bucket_of(view, key_hash); *at; at = &(*at)->next) {
+    for (struct ms_outside **at = bucket_of(view, key_hash); at && *at; at = &(*at)->next) {
         const struct ms_outside *entry = *at;
         if (entry->key_hash == key_hash && view->tables[entry->slot].table == table && entry->key_size == key.size &&
             memcmp(entry->key, key.data, key.size) == 0)
@@ -73,9 +81,10 @@ static void drop_oldest(struct ms_view *view)
 void ms_view_close(struct ms_view *view)
 {
     while (view->entries > 0) drop_oldest(view);
-    ms_release(view->buckets);
+    for (uint32_t i = 0; view->pages && i <= view->mask / PAGE_BUCKETS; i++) ms_release(view->pages[i]);
+    ms_release(view->pages);
     ms_release(view->tables);
-    view->buckets = NULL;
+    view->pages = NULL;
     view->tables = NULL;
 }
 
@@ -96,15 +105,25 @@ bool ms_view_trim(struct ms_view *view, uint32_t most)
     return view->entries > 0 && over(view);
 }
 
-/* Memory for the buckets, untouched until they are used. */
 static bool prepare(struct ms_view *view)
 {
     uint32_t buckets = 1024;
     while (buckets < view->max && buckets < BUCKETS_MAX) buckets *= 2;
     if (!view->tables) view->tables = ms_alloc_zero(MS_VIEW_TABLES * sizeof *view->tables);
-    if (!view->buckets) view->buckets = ms_alloc_zero(buckets * sizeof(struct ms_outside *));
-    if (!view->mask && view->buckets) view->mask = buckets - 1;
-    return view->tables && view->buckets;
+    if (!view->pages) {
+        view->pages = ms_alloc_zero(buckets / PAGE_BUCKETS * sizeof *view->pages);
+        if (view->pages) view->mask = buckets - 1;
+    }
+    return view->tables && view->pages;
+}
+
+/* NULL without memory. */
+static struct ms_outside **make_bucket(struct ms_view *view, uint64_t key_hash)
+{
+    uint32_t index = (uint32_t)key_hash & view->mask;
+    struct ms_outside ***page = &view->pages[index / PAGE_BUCKETS];
+    if (!*page) *page = ms_alloc_zero(PAGE_BUCKETS * sizeof **page);
+    return *page ? &(*page)[index % PAGE_BUCKETS] : NULL;
 }
 
 static uint32_t slot_of(struct ms_view *view, const struct ms_table_state *table)
@@ -126,7 +145,8 @@ void ms_view_add(struct ms_view *view, const struct ms_table_state *table, struc
     if (!prepare(view)) return;
     uint32_t slot = slot_of(view, table);
     if (slot == MS_VIEW_TABLES) return;
-    struct ms_outside *entry = view->max ? ms_alloc(sizeof *entry + key.size) : NULL;
+    struct ms_outside **bucket = view->max ? make_bucket(view, key_hash) : NULL;
+    struct ms_outside *entry = bucket ? ms_alloc(sizeof *entry + key.size) : NULL;
     if (!entry) {
         view->tables[slot].forgot = true;
         return;
@@ -136,8 +156,8 @@ void ms_view_add(struct ms_view *view, const struct ms_table_state *table, struc
     entry->slot = (uint16_t)slot;
     entry->key_size = (uint16_t)key.size;
     memcpy(entry->key, key.data, key.size);
-    entry->next = *bucket_of(view, key_hash);
-    *bucket_of(view, key_hash) = entry;
+    entry->next = *bucket;
+    *bucket = entry;
     ms_list_add_tail(&view->order, &entry->order);
     view->entries++;
     view->bytes += cost(entry);
@@ -162,11 +182,13 @@ bool ms_view_walk(const struct ms_view *view, uint32_t *bucket, uint32_t most, b
 {
     uint32_t seen = 0, first = *bucket;
     if (view->entries == 0) return false;
-    for (; *bucket <= view->mask && seen < most && *bucket - first < WALK_BUCKETS; ++*bucket)
-        for (const struct ms_outside *entry = view->buckets[*bucket]; entry; entry = entry->next) {
+    for (; *bucket <= view->mask && seen < most && *bucket - first < WALK_BUCKETS; ++*bucket) {
+        struct ms_outside **at = bucket_at(view, *bucket);
+        for (const struct ms_outside *entry = at ? *at : NULL; entry; entry = entry->next) {
             if (only_old && entry->version == view->version) continue;
             fn(context, view->tables[entry->slot].table, ms_bytes(entry->key, entry->key_size));
             seen++;
         }
+    }
     return *bucket <= view->mask;
 }

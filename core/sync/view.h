@@ -22,7 +22,7 @@ struct ms_view_table {
 };
 
 struct ms_view {
-    struct ms_outside **buckets; /* made when the first entry comes, for all that may come: the set never stops to grow */
+    struct ms_outside ***pages; /* of buckets; made when the first entry comes, for all that may come: the set never stops to grow */
     uint32_t mask;
     uint32_t max;             /* entries; 0 = remember none */
     uint32_t version;         /* of the policy */
