@@ -180,7 +180,7 @@ static void end_calls(struct ms_node *node)
     node->closing = true;
     ms_key_drop_mine(node);
     ms_node_end_waits(node);
-    while (node->inside > 0 || node->txns > 0 || node->workers > 0) (void)ms_cond_wait(&node->changed, &node->mutex, MS_FOREVER);
+    while (node->inside > 0 || node->txns > 0 || node->workers > 0) (void)ms_node_sleep(node, &node->changed, MS_FOREVER);
 }
 
 /* With the lock: what is in buffers and in the log's tail gets on disk, if the log still works and is quick enough. */

@@ -124,9 +124,10 @@ struct ms_node {
     struct ms_table *tables[MS_TABLES_MAX];
     uint32_t table_count;
 
-    /* the longest hold of the lock by a thread of ours or a walk, microseconds */
-    uint64_t hold_began, hold_max;
-    uint64_t hold_cut_max; /* of those in which it lost its processor */
+    /* the longest hold of the lock, microseconds */
+    uint64_t hold_began;  /* 0: it is not timed */
+    uint64_t hold_max;    /* of processor time */
+    uint64_t hold_wall_max;
 
     struct ms_loop loop;
     struct ms_disk disk;
@@ -160,12 +161,14 @@ struct ms_txn {
 
 /* ---- node_wait.c: the lock, and waiting ------------------------------------------------------------------------------------ */
 
-void ms_node_lock(struct ms_node *node);
+void ms_node_lock(struct ms_node *node); /* its hold is timed */
+void ms_node_lock_briefly(struct ms_node *node); /* not timed, which would take a tenth of what a call for one entry takes */
 void ms_node_unlock(struct ms_node *node);
 void ms_node_unlock_working(struct ms_node *node); /* and does what is queued for the disk, if nobody is at it, and sends what
                                                       comes of it: the loop need not wake up for a lone change */
+bool ms_node_sleep(struct ms_node *node, pthread_cond_t *cond, uint64_t deadline); /* ms_cond_wait; no hold goes on meanwhile */
 void ms_node_settle(struct ms_node *node); /* what unlock does for others, without letting go: before waiting on a condition */
-void ms_node_enter(struct ms_door *door); /* the same, with the time measured */
+void ms_node_enter(struct ms_door *door); /* the same for the disk side */
 void ms_node_leave(struct ms_door *door);
 void ms_node_leave_working(struct ms_door *door);
 

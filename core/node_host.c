@@ -210,7 +210,7 @@ static int copy_shards(struct ms_node *node, struct batch *batch, uint64_t versi
 {
     struct ms_host_queue *host = &node->host;
     size_t before = host->copy.size;
-    ms_node_enter(&node->door);
+    ms_node_lock(node);
     int rc = host->version != version || host->stop ? MS_E_AGAIN : 0;
     const struct ms_table_state *state = rc ? NULL : batch->table->state;
     batch->lsn = node->store.applied;
@@ -219,7 +219,7 @@ static int copy_shards(struct ms_node *node, struct batch *batch, uint64_t versi
         host->copied[batch->id][(*shard)++] = batch->lsn;
     }
     if (!rc && batch->lsn > host->copied_last) host->copied_last = batch->lsn;
-    ms_node_leave(&node->door);
+    ms_node_unlock(node);
     return rc;
 }
 
@@ -476,7 +476,7 @@ static void *host_main(void *context)
             else plan_audit(node);
         } else {
             ms_node_settle(node);
-            (void)ms_cond_wait(&host->cond, &node->mutex, due ? host->retry_at : host->audit_at);
+            (void)ms_node_sleep(node, &host->cond, due ? host->retry_at : host->audit_at);
         }
     }
     ms_node_unlock(node);

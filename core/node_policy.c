@@ -159,7 +159,7 @@ static void *policy_main(void *context)
         busy = (!p->stop && ms_node_policy_review(node)) || busy;
         if (busy || p->stop) continue;
         ms_node_settle(node);
-        (void)ms_cond_wait(&p->cond, &node->mutex, look);
+        (void)ms_node_sleep(node, &p->cond, look);
     }
     ms_node_policy_review_drop(node);
     ms_node_unlock(node);

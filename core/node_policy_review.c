@@ -11,15 +11,15 @@ enum { PAUSE_MS = 100 };
 
 static int count_slice(struct ms_node *node, struct ms_review *review)
 {
-    ms_node_enter(&node->door);
+    ms_node_lock(node);
     int rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_review_take(review, &node->engine);
-    ms_node_leave(&node->door);
+    ms_node_unlock(node);
     if (rc != 1) return rc;
     ms_review_decide(review);
     do {
-        ms_node_enter(&node->door);
+        ms_node_lock(node);
         rc = ms_review_apply(review, &node->engine);
-        ms_node_leave(&node->door);
+        ms_node_unlock(node);
     } while (rc == 1);
     return rc ? rc : 1;
 }
@@ -138,18 +138,18 @@ static int finish_slice(struct ms_node *node)
     int rc;
     ms_node_unlock(node);
     ms_review_decide(walk);
-    ms_node_enter(&node->door);
+    ms_node_lock(node);
     while ((rc = ms_review_apply(walk, &node->engine)) != 0) {
         node->pump = true;
         if (rc != 1 && !pause_review(node, rc)) return rc;
         if (rc == 1) {
-            ms_node_leave(&node->door);
-            ms_node_enter(&node->door);
+            ms_node_unlock(node);
+            ms_node_lock(node);
         }
         if (node->closing || node->rules.stop) return MS_E_CLOSED;
     }
     node->pump = true; /* what has left is in the log's tail */
-    ms_node_leave(&node->door);
+    ms_node_unlock(node);
     ms_review_entered(walk, tell_entered, node);
     ms_node_lock(node);
     note_progress(node);

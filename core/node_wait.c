@@ -9,13 +9,45 @@
  * runs, and pays a system call for each further try. Holds are short, so that trying for some microseconds is cheaper for both. */
 enum { LOCK_TRIES = 500 };
 
-void ms_node_lock(struct ms_node *node)
+void ms_node_lock_briefly(struct ms_node *node)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (pthread_mutex_trylock(&node->mutex) == 0) return;
         ms_pause();
     }
     (void)pthread_mutex_lock(&node->mutex);
+}
+
+static void begin_hold(struct ms_node *node)
+{
+    node->hold_began = ms_clock_now();
+    ms_busy_begin(node->hold_began);
+}
+
+void ms_node_lock(struct ms_node *node)
+{
+    ms_node_lock_briefly(node);
+    begin_hold(node);
+}
+
+static void end_hold(struct ms_node *node)
+{
+    if (!node->hold_began) return;
+    uint64_t held = ms_clock_now() - node->hold_began;
+    node->hold_began = 0;
+    if (held > node->hold_wall_max) node->hold_wall_max = held;
+    if (held <= node->hold_max) return;
+    uint64_t busy = ms_busy_time();
+    if (busy < held) held = busy;
+    if (held > node->hold_max) node->hold_max = held;
+}
+
+bool ms_node_sleep(struct ms_node *node, pthread_cond_t *cond, uint64_t deadline)
+{
+    end_hold(node);
+    bool in_time = ms_cond_wait(cond, &node->mutex, deadline);
+    begin_hold(node);
+    return in_time;
 }
 
 bool ms_node_urgent(const struct ms_node *node)
@@ -87,6 +119,7 @@ void ms_node_unlock(struct ms_node *node)
     ms_list_init(&done);
     if (node->moved) collect(node, &done);
     bool tell = must_tell(node), closing = node->closing;
+    end_hold(node);
     if (tell && closing) ms_loop_wake(&node->loop); /* not later: without the lock, ms_close may end the node */
     (void)pthread_mutex_unlock(&node->mutex);
     if (tell && !closing) ms_loop_wake(&node->loop);
@@ -104,6 +137,7 @@ static void work(struct ms_node *node)
     ms_disk_take(&node->disk);
     if (node->moved) collect(node, &done);
     bool tell = must_tell(node);
+    end_hold(node);
     (void)pthread_mutex_unlock(&node->mutex);
     if (tell) ms_loop_wake(&node->loop);
     ms_disk_perform(&node->disk, false);
@@ -139,23 +173,12 @@ void ms_node_settle(struct ms_node *node)
 
 void ms_node_enter(struct ms_door *door)
 {
-    struct ms_node *node = ms_list_entry(door, struct ms_node, door);
-    ms_node_lock(node);
-    node->hold_began = ms_clock_now();
-    ms_core_watch();
-}
-
-static void note_hold(struct ms_node *node)
-{
-    uint64_t held = ms_clock_now() - node->hold_began;
-    uint64_t *max = ms_core_kept() ? &node->hold_max : &node->hold_cut_max;
-    if (held > *max) *max = held;
+    ms_node_lock(ms_list_entry(door, struct ms_node, door));
 }
 
 void ms_node_leave(struct ms_door *door)
 {
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
-    note_hold(node);
     bool staging = node->engine.follow.state == MS_FOLLOW_SNAPSHOT;
     ms_node_unlock(node);
     ms_pool_stock_up(!staging); /* the bulk thread has more time for it while the loop is busy with a snapshot's pieces */
@@ -164,7 +187,6 @@ void ms_node_leave(struct ms_door *door)
 void ms_node_leave_working(struct ms_door *door)
 {
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
-    note_hold(node);
     ms_node_unlock_working(node);
 }
 
@@ -175,7 +197,7 @@ bool ms_node_watch(struct ms_node *node, uint64_t deadline)
     ms_node_settle(node);
     node->watchers++;
     node->inside++;
-    bool in_time = ms_cond_wait(&node->changed, &node->mutex, deadline);
+    bool in_time = ms_node_sleep(node, &node->changed, deadline);
     node->inside--;
     node->watchers--;
     if (node->closing && node->inside == 0) (void)pthread_cond_broadcast(&node->changed); /* ms_close waits for that */

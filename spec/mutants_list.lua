@@ -47,6 +47,8 @@ return {
         to = "while (!ms_list_empty(&flushing(table)->list)) { struct ms_dirty *d = ms_list_entry(flushing(table)->list.next, struct ms_dirty, node); struct ms_entry *en = d->entry; uint64_t h; (void)ms_entry_settle(en, &h); en->u.logged_hash = h; } table->working = !table->working;" },
     { name = "snapshot-of-unlogged", file = "core/state/snapshot.c", spec = sim, env = few,
         from = "ms_table_walk(table, &writer->place, true,", to = "ms_table_walk(table, &writer->place, false," },
+    { name = "walk-in-order", file = "core/state/table.c", spec = "spec/unit/table_spec.lua",
+        from = "rc = visit_chain(buckets[reversed(place->done) & mask], logged", to = "rc = visit_chain(buckets[place->done >> (32 - __builtin_ctz(length))], logged" },
     { name = "keep-dirty-at-step-down", file = "core/sync/role.c", spec = sim, env = few,
         from = "ms_buffer_discard(e->store->tables[id]);", to = "" },
     { name = "replace-without-sync", file = "core/base/fs.c", spec = "spec/unit/datadir_spec.lua",

@@ -46,7 +46,7 @@ struct ms_disk_ops {
     size_t next, count, capacity;
 };
 
-enum { MS_DISK_READERS = 8, MS_DISK_BLOCKS = 512, MS_DISK_PIECE = 64 << 10, MS_DISK_SYNC_BYTES = 4 << 20, MS_DISK_BACKLOG = 16 << 20 };
+enum { MS_DISK_READERS = 8, MS_DISK_BLOCKS = 512, MS_DISK_PIECE = 32 << 10, MS_DISK_SYNC_BYTES = 4 << 20, MS_DISK_BACKLOG = 16 << 20 };
 
 struct ms_disk_reader { /* bulk thread: a follower that reads the log, at `next` */
     uint64_t link, next, used;

@@ -232,7 +232,7 @@ static void apply_failed(struct ms_engine *e, int rc)
 }
 
 /* Bytes folded per call: the node's lock is held, so it has to be short. */
-enum { APPLY_SLICE = 96 << 10 };
+enum { APPLY_SLICE = 64 << 10 };
 
 void ms_follow_apply(struct ms_engine *e)
 {

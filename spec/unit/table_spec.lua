@@ -49,6 +49,33 @@ describe("a table", function()
         ms.check(C.ms_table_verify(table))
     end)
 
+    it("is walked a few entries at a time while it grows: what is there all the time is met once", function()
+        local table, place, coming = new_table(), ffi.new "struct ms_table_place", {}
+        for i = 1, 100000 do ms.check(fold(table, "old" .. i, "v")) end
+        for i = 1, 100000 do
+            local shard = tonumber(C.ms_key_hash(ms.bytes("new" .. i)) / 2ULL ^ 53)
+            coming[shard] = coming[shard] or {}
+            coming[shard][#coming[shard] + 1] = "new" .. i
+        end
+        local met, doubled = {}, 0
+        ms.with_two(function(key)
+            assert.is_nil(met[key], "met twice: " .. key)
+            met[key] = true
+        end, function(fn, context)
+            while place.shard < C.MS_TABLE_SHARDS do
+                local index = place.shard
+                assert.equal(0, C.ms_table_walk(table, place, false, fn, context))
+                local shard = table.content.shards[index]
+                local before = shard.buckets
+                for _, key in ipairs(coming[index] or {}) do ms.check(fold(table, key, "v")) end
+                coming[index] = nil
+                if place.shard == index and shard.buckets ~= before then doubled = doubled + 1 end
+            end
+        end)
+        for i = 1, 100000 do assert.is_true(met["old" .. i], "not met: old" .. i) end
+        assert.is_true(doubled > 100, doubled .. " shards doubled in the midst")
+    end)
+
     it("has a digest that depends on the entries and not on the way to them", function()
         local a, b = new_table(), new_table()
         for i = 1, 300 do ms.check(fold(a, "k" .. i, "v" .. i)) end
