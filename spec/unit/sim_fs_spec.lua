@@ -409,8 +409,8 @@ describe("the simulated file system", function()
             disk:write_all(file, 0, "text")
             for op, attempt in pairs {
                 [C.MS_SIM_FS_OPEN] = { "open", "d/new", "c" }, [C.MS_SIM_FS_READ] = { "read", file, 0, 4 },
-                [C.MS_SIM_FS_TRUNCATE] = { "truncate", file, 1 }, [C.MS_SIM_FS_RESERVE] = { "reserve", file, 9 }, [C.MS_SIM_FS_SYNC] = { "sync", file },
-                [C.MS_SIM_FS_RENAME] = { "rename", "d/a", "d/b" }, [C.MS_SIM_FS_REMOVE] = { "remove", "d/a" },
+                [C.MS_SIM_FS_TRUNCATE] = { "truncate", file, 1 }, [C.MS_SIM_FS_RESERVE] = { "reserve", file, 9 },
+                [C.MS_SIM_FS_SYNC] = { "sync", file }, [C.MS_SIM_FS_RENAME] = { "rename", "d/a", "d/b" }, [C.MS_SIM_FS_REMOVE] = { "remove", "d/a" },
                 [C.MS_SIM_FS_MKDIR] = { "mkdir", "d/sub" }, [C.MS_SIM_FS_SYNC_DIR] = { "sync_dir", "d" },
                 [C.MS_SIM_FS_LIST] = { "list", "d" }, [C.MS_SIM_FS_LOCK] = { "lock", "d/lock" },
             } do
@@ -525,7 +525,8 @@ describe("the simulated file system", function()
             assert.is_true(C.ms_sim_fs_stopped(disk.sim))
             for _, attempt in ipairs {
                 { "write", file, 0, "2" }, { "read", file, 0, 1 }, { "size", file }, { "sync", file },
-                { "truncate", file, 0 }, { "reserve", file, 9 }, { "open", "d/a", "r" }, { "rename", "d/a", "d/b" }, { "remove", "d/a" }, { "mkdir", "e" }, { "list", "d" },
+                { "truncate", file, 0 }, { "reserve", file, 9 }, { "open", "d/a", "r" },
+                { "rename", "d/a", "d/b" }, { "remove", "d/a" }, { "mkdir", "e" }, { "list", "d" },
                 { "sync_dir", "d" }, { "lock", "d/l" },
             } do
                 local rc, why = disk["try_" .. attempt[1]](disk, unpack(attempt, 2))
