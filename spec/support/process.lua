@@ -87,6 +87,12 @@ function process.read(path)
     return text
 end
 
+function process.exists(path)
+    local file = io.open(path, "rb")
+    if file then file:close() end
+    return file ~= nil
+end
+
 function process.write(path, text)
     local file = assert(io.open(path, "wb"))
     assert(file:write(text))
