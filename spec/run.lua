@@ -193,12 +193,13 @@ local STEPS = {
     tsan = function() return c_programs("tsan", tsan_prefix()) end,
     soak = function()
         local deadline, round = now() + 60 * (tonumber(os.getenv("MINUTES")) or 10), 0
+        local there = os.execute("test -d build/brokers/5.5.0/lib") == 0 -- make brokers jar
+        local failover = { "spec/rocketmq/failover_plain_spec.lua", "spec/rocketmq/failover_controller_spec.lua" }
+        -- once, however few the minutes: 70 rounds of each of their three tests
+        if there and not spec_files("soak", failover, "MS_ROUNDS=" .. (os.getenv("MS_ROUNDS") or 70), 7200, 2) then return false end
         repeat
             round = round + 1
             if not spec_folder("soak", "spec/sim", ("MS_SEED=%d"):format(os.time() * 1000 + round), 1200) then return false end
-            local failover = { "spec/rocketmq/failover_spec.lua" } -- if the brokers are there: make brokers jar
-            local there = os.execute("test -d build/brokers/5.5.0/lib") == 0
-            if there and not spec_files("soak", failover, "MS_ROUNDS=20", 3600, 1) then return false end
             if there and not spec_folder("soak", "spec/soak", "", 3600, 1) then return false end
         until now() > deadline
         return true

@@ -5,6 +5,8 @@
 --     master:rpc():create_topic "orders"
 --     lab:close()
 --
+--     broker.lab { controller = true }                              a controller inside of the name server; it elects the masters
+--
 -- Everything is below one scratch directory and on free ports of 127.0.0.1. Waits are for conditions, with deadlines. Processes end
 -- with the process that started them, however that ends. `make brokers jar` makes what is started here.
 local json = require "spec.support.json"
@@ -156,6 +158,10 @@ local function configuration(self)
         registerNameServerPeriod = 10000, popCkStayBufferTime = 500, reviveInterval = 500, popFromRetryProbability = 0,
         transactionMetricFlushInterval = 200, timerFlushIntervalMs = 2000,
     }
+    if self.lab.controller_address then -- what a broker is, it hears
+        for name, value in pairs { enableControllerMode = true, controllerAddr = self.lab.controller_address, brokerId = -1, brokerRole = "SLAVE",
+            syncBrokerMetadataPeriod = 1000, checkSyncStateSetPeriod = 1000, haSendHeartbeatInterval = 500 } do conf[name] = value end
+    end
     for name, value in pairs(self.conf) do conf[name] = value end
     local lines = {}
     for name, value in pairs(conf) do lines[#lines + 1] = name .. "=" .. tostring(value) end
@@ -247,19 +253,65 @@ end
 local Lab = {}
 Lab.__index = Lab
 
--- A name server of this version (5.5.0) starts with it.
-function broker.lab(version)
+local function names_configuration(lab)
+    local dir, lines = lab.names.dir, {}
+    local conf = { listenPort = lab.names.port, bindAddress = "127.0.0.1", kvConfigPath = dir .. "/kv.json", configStorePath = dir .. "/own.conf" }
+    if lab.controller then
+        for name, value in pairs { enableControllerInNamesrv = true, controllerDLegerGroup = "lab", controllerDLegerSelfId = "n0",
+            controllerDLegerPeers = "n0-" .. lab.controller_address, controllerStorePath = dir .. "/controller",
+            mappedFileSize = 4194304, scanNotActiveBrokerInterval = 1000, scanInactiveMasterInterval = 1000 } do conf[name] = value end
+    end
+    for name, value in pairs(conf) do lines[#lines + 1] = name .. "=" .. tostring(value) end
+    return table.concat(lines, "\n") .. "\n"
+end
+
+-- A name server starts with it. given: version (of the name server, 5.5.0), controller (true: it has one).
+function broker.lab(given)
+    given = given or {}
     local lab = setmetatable({ dir = process.tmpdir("rmq"), all = {} }, Lab)
-    local names = setmetatable(java(lab, "names", version or "5.5.0"), Java)
+    local names = setmetatable(java(lab, "names", given.version or "5.5.0"), Java)
     names.port = process.free_port()
     lab.names, lab.names_address = names, "127.0.0.1:" .. names.port
-    process.write(names.dir .. "/namesrv.conf", ("listenPort=%d\nbindAddress=127.0.0.1\nkvConfigPath=%s/kv.json\nconfigStorePath=%s/own.conf\n")
-        :format(names.port, names.dir, names.dir))
+    if given.controller then
+        lab.controller = setmetatable({ port = process.free_port() }, Java)
+        lab.controller_address = "127.0.0.1:" .. lab.controller.port
+    end
+    process.write(names.dir .. "/namesrv.conf", names_configuration(lab))
     names:launch("org.apache.rocketmq.namesrv.NamesrvStartup", { "-c", names.dir .. "/namesrv.conf" })
-    local ok, why = pcall(names.wait_port, names)
+    local ok, why = pcall(function()
+        names:wait_port()
+        if lab.controller then lab:wait_controller() end
+    end)
     if ok then return lab end
-    lab:close()
+    lab:close(true)
     error(why, 0)
+end
+
+function Lab:wait_controller()
+    process.eventually("the controller leads", function()
+        assert(self.names:alive(), "the name server with the controller has ended")
+        local ok, header = pcall(function() return self.controller:rpc():call(1005) end)
+        if not ok then self.controller:disconnect() end
+        return ok and header.extFields.isLeader == "true", tostring(header)
+    end, 60)
+end
+
+-- What the controller says of this group of brokers: its master, its master epoch, who is in the SyncStateSet.
+function Lab:elected(group)
+    return self.controller:rpc():replicas(group or "broker-a")
+end
+
+-- Waits until the controller has all these brokers in the SyncStateSet: it elects nobody else.
+function Lab:wait_in_sync_set(...)
+    local wanted = { ... }
+    process.eventually("the controller has all of them in the SyncStateSet", function()
+        local known, names = self:elected(wanted[1].group), {}
+        for _, replica in ipairs(known.inSyncReplicas) do names[replica.brokerAddress] = true end
+        for _, one in ipairs(wanted) do
+            if not names[one.address] then return false, one.name .. " is not: " .. broker.text(known) end
+        end
+        return true
+    end, 60)
 end
 
 -- A broker that does not run yet. given: version, id (0), group (its broker name), plugin (true), conf, options (of the JVM), class_path.
@@ -286,8 +338,12 @@ function Lab:pair(given)
     end
     local master, slave = make("-m", 0, given.version), make("-s", 1, given.slave_version or given.version)
     master:start()
+    if self.controller then -- the first one is elected
+        process.eventually("a master is elected", function() return self:elected(group).masterAddress == master.address end, 60)
+    end
     slave:start()
-    if master.plugin then slave:in_sync(60) end
+    if master.plugin then slave:in_sync(90) end
+    if self.controller then self:wait_in_sync_set(master, slave) end
     return master, slave
 end
 
@@ -298,6 +354,7 @@ Client.__index = Client
 function Lab:client()
     local client = setmetatable(java(self, "client", "5.5.0"), Client)
     client.port = process.free_port()
+    client.java = { "-Drocketmq.client.rebalance.waitInterval=500" } -- a consumer gets its queues that soon
     client:launch("Client", { self.names_address, tostring(client.port) }, { broker.brokers .. "/client" })
     return client:wait_port()
 end
@@ -307,9 +364,7 @@ function Client:ask(...)
     for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
     local rpc = self:rpc()
     rpc:send(table.concat(words, "\t") .. "\n")
-    local line, deadline = {}, process.now() + 120
-    repeat line[#line + 1] = rpc:take(1, deadline) until line[#line] == "\n"
-    local ok, rest = table.concat(line):match("^(%S+) (.*)\n$")
+    local ok, rest = rpc:line(120):match("^(%S+) (.*)$")
     if ok ~= "ok" then error(("client, %s: %s"):format(table.concat(words, " "), rest), 2) end
     return rest
 end
@@ -327,6 +382,7 @@ end
 function Lab:close(keep)
     local dead = self:casualties()
     for i = #self.all, 1, -1 do self.all[i]:kill() end
+    if self.controller then self.controller:disconnect() end
     if keep or dead ~= "" then
         io.stderr:write(("kept for a look: %s\n"):format(self.dir))
         for _, one in ipairs(self.all) do

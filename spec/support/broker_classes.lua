@@ -21,7 +21,7 @@ local function use(rpc)
 end
 
 os.remove(path)
-local lab = broker.lab(version)
+local lab = broker.lab { version = version }
 local ok, why = pcall(function()
     local one = lab:broker("recorded", { version = version, plugin = false, options = { "-XX:+RecordDynamicDumpInfo" } })
     use(one:start():rpc())

@@ -86,6 +86,18 @@ function Rpc:take(size, deadline)
     return all:sub(1, size)
 end
 
+-- A line of text, without its end: for a peer that talks in lines.
+function Rpc:line(seconds)
+    local deadline = process.now() + seconds
+    local stop = self.text:find("\n", 1, true)
+    while not stop do
+        local have = #self.text
+        self.text = self:take(have + 1, deadline) .. self.text
+        stop = self.text:find("\n", have + 1, true)
+    end
+    return self:take(stop, deadline):sub(1, -2)
+end
+
 -- The body of a JSON that fastjson has made has numbers as keys, without quotes: they get some.
 local function quoted_keys(text)
     local out, at = {}, 1
@@ -265,6 +277,12 @@ function Rpc:put_order(topic, value)
     return self:call(100, { namespace = "ORDER_TOPIC_CONFIG", key = topic, value = value })
 end
 
+-- A controller's: makes this broker (by the id that the controller gave it) the master of its group now, while the other one runs.
+function Rpc:elect(cluster, group, id)
+    return self:call(1002, { clusterName = cluster, brokerName = group, brokerId = id, designateElect = true,
+        invokeTime = ("%.0f"):format(process.real_us() / 1000) })
+end
+
 -- ---- looking ------------------------------------------------------------------------------------------------------------------
 
 function Rpc:read(code)
@@ -294,6 +312,17 @@ end
 
 function Rpc:offsets()
     return self:read(43).offsetTable
+end
+
+-- Where the next message of the queue goes.
+function Rpc:max_offset(topic, queue)
+    return tonumber(self:call(30, { topic = topic, queueId = queue }).extFields.offset)
+end
+
+-- A controller's.
+function Rpc:replicas(group)
+    local _, body = self:call(1006, nil, json.encode(json.array { group }))
+    return Rpc.decode(body).replicasInfoTable[group] or { inSyncReplicas = {}, notInSyncReplicas = {} }
 end
 
 function Rpc:delay_offsets()

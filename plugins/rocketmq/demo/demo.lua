@@ -45,7 +45,7 @@ local function start()
     step("A name server and four brokers %s, unmodified, from Maven Central", VERSION)
     say("   with:     java -cp 'lib/*:metasync-rocketmq.jar' ...BrokerStartup -c broker.conf     (the jar, and nothing else)")
     say("   without:  java -cp 'lib/*' ...BrokerStartup -c broker.conf")
-    lab = broker.lab(VERSION)
+    lab = broker.lab { version = VERSION }
     for _, kind in ipairs(ORDER) do
         local function make(suffix, id)
             return lab:broker(kind .. "-" .. suffix, { version = VERSION, group = kind, id = id, plugin = kind == "with" })

@@ -31,6 +31,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
  */
 public final class Client {
     private final String namesrv;
+    private final Map<String, RecordedConsumer> running = new HashMap<>();
     private DefaultMQAdminExt admin;
 
     private Client(String namesrv) {
@@ -74,9 +75,12 @@ public final class Client {
                 admin().setMessageRequestMode(words[1], words[2], words[3], MessageRequestMode.valueOf(words[4]), 4, 3000);
                 return "";
             case "send":
-                return send(words[1], Integer.parseInt(words[2]), words.length > 3 ? words[3] : "none", words.length > 4 ? words[4] : "0");
+                return send(words[1], Integer.parseInt(words[2]), words.length > 3 ? words[3] : "none", words.length > 4 ? words[4] : "0",
+                    words.length > 5 ? Integer.parseInt(words[5]) : 0);
             case "consume":
                 return consume(words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]), words.length > 5 ? words[5] : "push");
+            case "consumer":
+                return consumer(words);
             case "admin":
                 return mqadmin(words);
             default:
@@ -118,15 +122,15 @@ public final class Client {
         return "";
     }
 
-    /** kind: none, level (a delay level), timer (seconds) */
-    private String send(String topic, int count, String kind, String number) throws Exception {
+    /** kind: none, level (a delay level), timer (seconds). Keys are numbers, from `first` on. */
+    private String send(String topic, int count, String kind, String number, int first) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("client-producer");
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("producer" + System.nanoTime()); /* asks the name server anew: the master may be another one by now */
         producer.setRetryTimesWhenSendFailed(5);
         producer.start();
         for (int i = 0; i < count; i++) {
-            Message message = new Message(topic, "tag", "key" + i, ("message " + i).getBytes(StandardCharsets.UTF_8));
+            Message message = new Message(topic, "tag", "key" + (first + i), ("message " + i).getBytes(StandardCharsets.UTF_8));
             if (kind.equals("level")) {
                 message.setDelayTimeLevel(Integer.parseInt(number));
             } else if (kind.equals("timer")) {
@@ -177,6 +181,30 @@ public final class Client {
     private static void count(AtomicInteger seen, int more, int wanted, CountDownLatch done) {
         if (seen.addAndGet(more) >= wanted) {
             done.countDown();
+        }
+    }
+
+    /** A consumer with a name that runs on between requests: start GROUP TOPIC PACE_MS, pace MS, crash, delivered FROM, committed FROM */
+    private String consumer(String[] words) throws Exception {
+        String name = words[2];
+        if (words[1].equals("start")) {
+            running.put(name, new RecordedConsumer(namesrv, words[3], words[4], Long.parseLong(words[5])));
+            return "";
+        }
+        RecordedConsumer consumer = running.get(name);
+        switch (words[1]) {
+            case "pace":
+                consumer.pace(Long.parseLong(words[3]));
+                return "";
+            case "crash":
+                consumer.crash();
+                return "";
+            case "delivered":
+                return consumer.delivered(Integer.parseInt(words[3]));
+            case "committed":
+                return consumer.committed(Integer.parseInt(words[3]));
+            default:
+                throw new IllegalArgumentException("unknown: consumer " + words[1]);
         }
     }
 
