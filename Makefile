@@ -177,7 +177,7 @@ format: ## clang-format all C files
 # ---- tools, installing, cleaning -----------------------------------------------------------------------------------------
 
 PACKAGES := gcc libc6-dev make pkg-config luajit libluajit-5.1-dev libevent-dev libjansson-dev libxxhash-dev libssl-dev \
-    lua-busted lua-check locales clang libclang-rt-14-dev llvm clang-format valgrind redis-server procps
+    lua-busted lua-check locales clang libclang-rt-14-dev llvm clang-format valgrind redis-server procps iproute2
 # The RocketMQ plugin: its jar, and the static libraries inside of it.
 PACKAGES += openjdk-17-jdk-headless maven cmake xz-utils
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)

@@ -6,7 +6,8 @@
 local report = {}
 
 -- ran: metrics that have to be above zero, or else what the row judges did not happen and it has no result.
--- kind: "ratio" ours / theirs, "faster" theirs / ours, "beyond" ours - our own metric `their`, "plain" ours.
+-- kind: "ratio" ours / theirs, "faster" theirs / ours, "beyond" ours - our own metric `their`, "over" ours - theirs, "plain" ours, beside
+-- theirs if `against` is given.
 report.rows = {
     { scenario = "update-os", text = "updates/s, os, against Redis everysec", metric = "updates_per_s", unit = "/s",
         kind = "ratio", against = "redis", at_least = 3 },
@@ -93,9 +94,9 @@ local function judged(row, ours, theirs)
     end
     local mine = ours[row.metric]
     local other = theirs and theirs[row.their or row.metric]
-    if row.kind == "plain" then return mine, nil, mine end
+    if row.kind == "plain" then return mine, other, mine end
     if not mine or not other then return mine, other, nil end
-    if row.kind == "beyond" then return mine, other, mine - other end
+    if row.kind == "beyond" or row.kind == "over" then return mine, other, mine - other end
     if row.kind == "faster" then return mine, other, other / mine end
     return mine, other, mine / other
 end
@@ -156,10 +157,10 @@ local function show(verdict)
     return line({ word, row.text, number(verdict.ours), number(verdict.theirs), number(verdict.value), range, target(row) })
 end
 
--- The whole report as text, misses first, and how many there are.
-function report.render(results)
+-- The whole report of these rows as text, misses first, and how many there are.
+function report.render(results, rows)
     local all, missed = {}, {}
-    for _, row in ipairs(report.rows) do
+    for _, row in ipairs(rows) do
         local verdict = report.judge(row, results)
         if verdict then
             all[#all + 1] = show(verdict)

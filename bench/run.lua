@@ -130,7 +130,7 @@ for number = 1, PAIRS do
 end
 os.execute("rm -rf '" .. SCRATCH .. "'")
 
-local text, misses = report.render(results)
+local text, misses = report.render(results, report.rows)
 print(text)
 print("")
 print(machine())

@@ -69,3 +69,20 @@ brokers: $(BROKER_VERSIONS:%=$(BROKERS)/%/.fetched) $(BROKERS)/5.5.0/classes.jsa
 .PHONY: demo-rocketmq
 demo-rocketmq: $(JAR) $(BINARIES) $(BROKERS)/5.5.0/.fetched $(CLIENT) ## two pairs of real brokers, with and without: changes, kill -9, promotion
 	@plugins/rocketmq/demo/demo.sh
+
+# ---- the plugin's numbers: docs/bench.md ---------------------------------------------------------------------------------------
+
+ROCKETMQ_BENCH := $(BUILD)/bench/rocketmq
+BENCH_CLASSES  := $(ROCKETMQ_BENCH)/classes/.built
+BENCH_JAVA     := $(wildcard bench/rocketmq/java/io/metasync/rocketmq/*.java)
+
+# In the plugin's own package: it measures classes that nobody else sees.
+$(BENCH_CLASSES): $(BENCH_JAVA) $(JAR) $(BROKERS)/5.5.0/.fetched
+	@echo "JAVAC $(@D)"
+	@mkdir -p $(@D)
+	@javac --release 8 -Xlint:all,-options,-classfile,-path,-processing -Werror -cp '$(JAR):$(BROKERS)/5.5.0/lib/*' -d $(@D) $(BENCH_JAVA)
+	@touch $@
+
+.PHONY: bench-rocketmq
+bench-rocketmq: $(JAR) $(BINARIES) $(BROKERS)/5.5.0/.fetched $(BENCH_CLASSES) ## the plugin's numbers, brokers with and without it; QUICK=1 is small
+	@luajit bench/rocketmq/run.lua --classes $(ROCKETMQ_BENCH)/classes --scratch $(ROCKETMQ_BENCH) $(if $(QUICK),--quick) $(BENCH_FLAGS)

@@ -121,18 +121,29 @@ function Rpc.decode(text)
     return json.decode(quoted_keys(text))
 end
 
--- Sends a request, returns header and body (a string) of its answer, whatever its code.
-function Rpc:request(code, fields, body, seconds)
+-- A request as it is sent; the answer to it has the same number.
+function Rpc:encoded(code, fields, body)
     self.opaque = self.opaque + 1
     local texts = {}
     for name, value in pairs(fields or {}) do texts[name] = tostring(value) end
     local head = json.encode { code = code, extFields = texts, flag = 0, language = "OTHER", opaque = self.opaque,
         serializeTypeCurrentRPC = "JSON", version = 475 }
     body = body or ""
-    self:send(big32(4 + #head + #body) .. big32(#head) .. head .. body)
+    return big32(4 + #head + #body) .. big32(#head) .. head .. body
+end
+
+-- The next frame that comes: header and body in one, after the header's size.
+function Rpc:frame(deadline)
+    return self:take(read32(self:take(4, deadline), 1), deadline)
+end
+
+-- Sends a request, returns header and body (a string) of its answer, whatever its code. self.answered: when that came.
+function Rpc:request(code, fields, body, seconds)
+    self:send(self:encoded(code, fields, body))
     local deadline = process.now() + (seconds or 20)
     while true do
-        local frame = self:take(read32(self:take(4, deadline), 1), deadline)
+        local frame = self:frame(deadline)
+        self.answered = process.now()
         local size = bit.band(read32(frame, 1), 0xffffff)
         local header = Rpc.decode(frame:sub(5, 4 + size))
         if header.opaque == self.opaque and header.flag % 2 == 1 then return header, frame:sub(5 + size) end

@@ -46,6 +46,17 @@ describe("the benchmark's table", function()
         assert.is_false(report.judge(BEYOND, results).met)
     end)
 
+    it("judges what ours takes more than theirs, and shows theirs beside a plain number", function()
+        local over = { scenario = "s", text = "more", metric = "ms", kind = "over", against = "own", at_most = 1 }
+        local beside = { scenario = "s", text = "ms", metric = "ms", kind = "plain", against = "own", at_most = 5 }
+        local results = { s = { { ours = { ms = 6 }, own = { ms = 4 } }, { ours = { ms = 4 } } } }
+        assert.equal(2, report.judge(over, results).value)
+        assert.is_false(report.judge(over, results).complete)
+        assert.equal(5, report.judge(beside, results).value)
+        assert.equal(4, report.judge(beside, results).theirs)
+        assert.is_true(report.judge(beside, results).met)
+    end)
+
     it("never counts a row as met when a program failed or a number is missing", function()
         local results = { s = {
             { ours = { rate = 90 }, redis = { rate = 10 } },
@@ -59,7 +70,7 @@ describe("the benchmark's table", function()
 
     it("shows rows without a target, and never misses them", function()
         local results = { ["latency-os"] = { { ours = { host_p50_us = 9 }, redis = { applied_p50_us = 3 } } } }
-        local text, misses = report.render(results)
+        local text, misses = report.render(results, report.rows)
         assert.equal(2, misses) -- the two that have a target, and no numbers here
         assert.truthy(text:find("\n       the same to the host's callback, p50, os / everysec", 1, true))
     end)
@@ -85,7 +96,7 @@ describe("the benchmark's table", function()
 
     it("prints misses first, then all rows", function()
         local results = { ["memory-1"] = { { ours = { commit_p50_us = 1.5, commit_p999_us = 1 }, bare = { commit_p999_us = 1 } } } }
-        local text, misses = report.render(results)
+        local text, misses = report.render(results, report.rows)
         assert.equal(1, misses)
         local first = text:find("MISS   memory commit, p50", 1, true)
         local all = text:find("ALL ROWS", 1, true)
