@@ -76,7 +76,7 @@ final class Replication {
         versions = new VersionTable(new LinkedHashMap<>(tables));
         tables.put(versions.name(), versions);
         ownSync = new OwnSync(broker);
-        adoption = new Adoption(broker);
+        adoption = new Adoption(broker, tables.get("topic"), tables.get("group"));
         overrun = new Overrun(broker, settings.clampsBeyondEnd);
         report = new Report(settings, tables, overrun);
         watcher.setDaemon(true);
