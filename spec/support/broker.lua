@@ -19,10 +19,10 @@ local broker = { jar = BUILD .. "/rocketmq/metasync-rocketmq.jar", brokers = "bu
 
 broker.PORT_OFFSET = 5 -- a node's port is its broker's port and this
 
--- Small, and quick to start: one compiler that compiles at once, one collector thread.
+-- Small, and quick to start: one compiler that compiles at once, one collector thread, no TLS (each broker would make a certificate).
 local JAVA = { "java", "-Xms96m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m", "-Xshare:auto",
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED" }
+    "--add-opens=java.base/java.lang=ALL-UNNAMED", "-Dtls.server.mode=disabled" }
 
 local function append(list, more)
     for _, word in ipairs(more or {}) do list[#list + 1] = word end
