@@ -119,6 +119,8 @@ static int read_conflict(const json_t *line, struct conflict *read)
     if (!rc) rc = read_value(json_object_get(line, "mine"), &conflict->type, &read->mine, &conflict->mine);
     if (!rc) rc = read_value(json_object_get(line, "theirs"), &conflict->type, &read->theirs, &conflict->theirs);
     if (!rc) rc = read_value(base, &conflict->type, &read->base, &conflict->base);
+    const char *newer = json_string_value(json_object_get(line, "newer"));
+    if (newer) conflict->newer = strcmp(newer, "mine") == 0 ? 1 : -1;
     if (conflict->base_known && ms_bytes_equal(conflict->theirs, conflict->base)) conflict->newer = 1;
     else if (conflict->base_known && ms_bytes_equal(conflict->mine, conflict->base)) conflict->newer = -1;
     return rc;

@@ -134,13 +134,6 @@ static const char *certain(const struct ms_extra *extra, struct ms_bytes theirs)
     return extra->older ? "newest" : NULL;
 }
 
-/* A host's copy is compared with the log as a whole: without a resolver that somebody chose, the newer one of the two counts. */
-static bool by_age(const struct ms_extra *extra, const struct ms_policy *policy)
-{
-    return extra->reason == MS_CONFLICT_HOST && ms_policy_table(policy, extra->table).resolver == MS_RESOLVE_DEFAULT &&
-           policy->resolver <= MS_RESOLVE_THEIRS;
-}
-
 void ms_extra_decide(const struct ms_extra *extra, struct ms_bytes theirs, struct ms_rules *rules, const struct ms_policy *policy,
                      struct ms_resolution *resolution)
 {
@@ -161,11 +154,6 @@ void ms_extra_decide(const struct ms_extra *extra, struct ms_bytes theirs, struc
         .base_known = extra->base_known,
         .newer = extra->newer,
     };
-    if (by_age(extra, rules ? &rules->policy : policy)) {
-        resolution->outcome = extra->newer > 0 ? MS_OUTCOME_MINE : MS_OUTCOME_THEIRS;
-        resolution->by = "newest";
-        return;
-    }
     if (extra->base_known && ms_bytes_equal(theirs, extra->base)) conflict.newer = 1;
     else if (extra->base_known && ms_bytes_equal(extra->mine, extra->base)) conflict.newer = -1;
     ms_rules_resolve(rules, policy, &conflict, resolution);
@@ -194,6 +182,7 @@ void ms_extra_line(struct ms_buf *text, uint64_t time_us, const struct ms_extra 
         set(object, "reason", json_string(ms_conflict_reason_name(extra->reason)));
         set(object, "up_to_lsn", json_integer((json_int_t)extra->lsn));
     }
+    if (extra->newer) set(object, "newer", json_string(extra->newer > 0 ? "mine" : "theirs"));
     set(object, "outcome", json_string(ms_extra_outcome_name(answer->outcome)));
     bool known = answer->outcome <= MS_OUTCOME_DELETE && !answer->theirs_size;
     if (known) set(object, "theirs", ms_render_value(type, answer->theirs));

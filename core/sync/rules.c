@@ -72,12 +72,19 @@ static int choose(int resolver, const struct ms_conflict *conflict, struct ms_re
     }
 }
 
+static bool nobody_chose(const struct ms_policy *policy, const char *table)
+{
+    return ms_policy_table(policy, table).resolver == MS_RESOLVE_DEFAULT && policy->resolver <= MS_RESOLVE_THEIRS;
+}
+
+/* A host's copy is compared with the log as a whole: without a resolver that somebody chose, the newer one of the two counts. */
 void ms_rules_resolve(struct ms_rules *rules, const struct ms_policy *policy, const struct ms_conflict *conflict,
                       struct ms_resolution *resolution)
 {
     if (rules) policy = &rules->policy;
     int resolver = ms_policy_table(policy, conflict->table).resolver;
     if (resolver == MS_RESOLVE_DEFAULT) resolver = policy->resolver;
+    if (conflict->reason == MS_CONFLICT_HOST && nobody_chose(policy, conflict->table)) resolver = MS_RESOLVE_NEWEST;
     if (resolver == MS_RESOLVE_FUNCTION && rules && rules->functions & MS_RULES_RESOLVE) {
         resolution->by = "function";
         if (rules->ops->resolve(rules, conflict, resolution)) return;

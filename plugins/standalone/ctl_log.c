@@ -47,7 +47,7 @@ static void print_part(const json_t *loss, const char *name)
 static int print_loss(json_t *loss)
 {
     static const char *const shown[] = {"time_us", "table", "key",          "field", "reason", "outcome",   "by", /* in the columns */
-                                        "mine",    "theirs", "theirs_bytes", "base",  "value",  "up_to_lsn", "lsn", "why"};
+                                        "mine",    "theirs", "theirs_bytes", "base",  "newer",  "value", "up_to_lsn", "lsn", "why"};
     enum { COLUMNS = 7 };
     char *key = print_value(json_object_get(loss, "key")), *field = print_value(json_object_get(loss, "field"));
     uint64_t time_us = field_number(loss, "time_us");

@@ -160,6 +160,21 @@ describe("a replay", function()
         assert.same({ "offset", "g", 7, 5, "max", "theirs" }, { first.table, first.key, first.new, first.against, first.new_by, first.against_by })
     end)
 
+    it("decides about a host's copy as a leader would: by age, unless a resolver was chosen", function()
+        log:group(10, put(1, "a", "1"))
+        log:write(dir)
+        local line = [[{"time_us":1,"table":"topic","key":"%s","reason":"host",%s"mine":"m","outcome":"mine","theirs":"t","by":"newest"}]]
+        ms.write_file(dir .. "/archive/loss-host-topic-1.jsonl", table.concat({ line:format("a", '"newer":"mine",'),
+            line:format("b", '"newer":"theirs",'), line:format("c", ""), "" }, "\n"))
+        for text, mine in pairs { ["return {}"] = 1, ["return { resolve = 'mine' }"] = 3, ["return { tables = { topic = { resolve = 'theirs' } } }"] = 0,
+            ["return { resolve = function(c) return c.newer == 'mine' and c.mine or nil end }"] = 1 } do
+            local report = replay(text)
+            assert.equal(3, report.conflicts)
+            local t = table_of(report.new, "topic")
+            assert.same({ 3, mine, 3 - mine }, { t.resolved, t.resolved_mine, t.resolved_theirs }, text)
+        end
+    end)
+
     it("refuses a log that is none, a type that is not the policy's, and a bad policy", function()
         local _, rc, why = try_replay(policy("new", "return {}"))
         assert.equal(C.MS_E_NOT_FOUND, rc, why)
