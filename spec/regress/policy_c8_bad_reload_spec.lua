@@ -3,6 +3,7 @@
 -- gets the error with its place, and the version (hash, number of reloads) stays.
 local cluster = require "spec.support.cluster"
 local policies = require "spec.support.policies"
+local process = require "spec.support.process"
 
 local BAD = {
     { "a syntax error", "return { name = 'x'", "policy.lua:1" },
@@ -24,7 +25,7 @@ describe("C8: a reload of a bad policy", function()
             assert.truthy(reply.error:find(case[3], 1, true), reply.error)
             local after = policies.of(node)
             assert.same({ before.name, before.hash, before.reloads, before.loaded_us }, { after.name, after.hash, after.reloads, after.loaded_us })
-            assert.truthy(node:log_text():find("refused, the old one stays", 1, true))
+            process.eventually("the log says so", function() return node:log_text():find("refused, the old one stays", 1, true) end)
             -- It is the old one that decides.
             node:put("topic", "in", "x")
             assert.is_true(node:call { command = "put", table = "topic", key = "out", value = "x" }.ok)

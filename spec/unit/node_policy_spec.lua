@@ -179,6 +179,7 @@ describe("a node's policy", function()
             local report = reload(node, write(dir, bad:format "1h"))
             assert.equal(3600000, report.probation_ms)
             assert.equal("good", show(node).previous.name)
+            ms.eventually(function() return not status(node).policy.review.running end, 10, "its look at the view, which asks too, is over")
             for i = 1, 2 do put("two" .. i) end
             ms.eventually(function() return show(node).functions[1].incidents >= 2 end, 5)
             ms.pause(0.2) -- four looks
