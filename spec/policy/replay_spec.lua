@@ -166,7 +166,8 @@ describe("a replay", function()
         local line = [[{"time_us":1,"table":"topic","key":"%s","reason":"host",%s"mine":"m","outcome":"mine","theirs":"t","by":"newest"}]]
         ms.write_file(dir .. "/archive/loss-host-topic-1.jsonl", table.concat({ line:format("a", '"newer":"mine",'),
             line:format("b", '"newer":"theirs",'), line:format("c", ""), "" }, "\n"))
-        for text, mine in pairs { ["return {}"] = 1, ["return { resolve = 'mine' }"] = 3, ["return { tables = { topic = { resolve = 'theirs' } } }"] = 0,
+        for text, mine in pairs { ["return {}"] = 1, ["return { resolve = 'mine' }"] = 3,
+            ["return { tables = { topic = { resolve = 'theirs' } } }"] = 0,
             ["return { resolve = function(c) return c.newer == 'mine' and c.mine or nil end }"] = 1 } do
             local report = replay(text)
             assert.equal(3, report.conflicts)
