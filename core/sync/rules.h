@@ -111,8 +111,8 @@ void ms_rules_unref(struct ms_rules *rules);           /* NULL is allowed */
 bool ms_rules_view(const struct ms_rules *rules); /* whether any entry could be out of the view */
 int ms_rules_decide(struct ms_rules *rules, const char *table, struct ms_bytes key);
 
-/* The table's resolver (named or function), else the global one, else theirs (of a host's copy: newest). Never fails: what can't be decided is THEIRS by
- * "incident". rules NULL: as `policy` says. */
+/* The table's resolver (named or function), else the global one, else theirs (of a host's copy: newest). Never fails: what can't be decided
+ * is THEIRS by "incident". rules NULL: as `policy` says. */
 void ms_rules_resolve(struct ms_rules *rules, const struct ms_policy *policy, const struct ms_conflict *conflict,
                       struct ms_resolution *resolution);
 
