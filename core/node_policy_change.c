@@ -18,7 +18,7 @@
 
 enum {
     PROBATION_INCIDENTS = 3,
-    LOOK_US = 1000000,          /* how often incidents are looked for ... */
+    LOOK_US = 10000000,         /* how often incidents are looked for ... */
     LOOK_PROBATION_US = 50000,  /* ... and on probation */
     LOOK_AGAIN_US = 10000,      /* when a change is under way */
     DROPPED = 3,                /* references that a swap lets go */

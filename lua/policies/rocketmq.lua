@@ -14,6 +14,9 @@ policy.ack = "disk"
 policy.log = { keep = "256MiB", max = "1GiB", on_failure = "pass" }
 policy.snapshot = { every = "30s", keep = 2 }
 
+-- Two hosts that have nothing to tell each other wake as seldom as that allows.
+policy.links = { heartbeat = "2500ms", timeout = "5s" }
+
 -- ---- conflicts -----------------------------------------------------------------------------------------------------------------
 -- mine: what a broker had that stopped being master; theirs: what today's master has; base: what both had before, if it is known.
 

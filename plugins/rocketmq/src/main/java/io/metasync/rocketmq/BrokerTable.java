@@ -26,6 +26,7 @@ abstract class BrokerTable {
     private volatile MetaTable meta;
     private volatile boolean lacking;
     private volatile String refusal;
+    private volatile MetaNode followed;
 
     BrokerTable(String name, int type) {
         this.name = name;
@@ -62,6 +63,17 @@ abstract class BrokerTable {
         }
     }
 
+    /** The node follows: it has what the leader has; null: it does not. */
+    final void follow(MetaNode node) {
+        followed = node;
+    }
+
+    /** The leader's table on a follower; null if there is none. */
+    final MetaTable copy() {
+        MetaNode node = followed;
+        return node == null ? null : node.table(name, type);
+    }
+
     // ---- the broker's copy -----------------------------------------------------------------------------------------------------------
 
     /** Every entry of the broker's own copy that can be one of metasync's. */
@@ -84,6 +96,11 @@ abstract class BrokerTable {
      * what it lacks after a crash is in metasync's log. On a thread of its own.
      */
     void persist() {
+    }
+
+    /** The broker itself writes the file every few seconds, whatever its role. */
+    boolean isWrittenByBroker() {
+        return false;
     }
 
     /** Its version was set to the leader's: it belongs into the file. */

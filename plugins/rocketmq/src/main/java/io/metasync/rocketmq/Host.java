@@ -13,15 +13,17 @@ final class Host implements Native.Callbacks {
     private final Map<String, BrokerTable> tables;
     private final Applier applier;
     private final Runnable wake;
+    private final Runnable changed;
     private String lastLine = "";
     private long lastTime;
     private long repeated;
 
-    /** wake: the role may have changed. */
-    Host(Map<String, BrokerTable> tables, Runnable wake) {
+    /** wake: the role may have changed; changed: the broker's objects have. */
+    Host(Map<String, BrokerTable> tables, Runnable wake, Runnable changed) {
         this.tables = tables;
         this.applier = new Applier(tables);
         this.wake = wake;
+        this.changed = changed;
     }
 
     @Override
@@ -32,6 +34,8 @@ final class Host implements Native.Callbacks {
         } catch (Throwable e) { /* out of memory too: it comes again */
             Log.error("table " + Bytes.text(table) + " at lsn " + lsn + " could not be applied", e);
             return -1;
+        } finally {
+            changed.run();
         }
     }
 
@@ -91,6 +95,7 @@ final class Host implements Native.Callbacks {
             }
             if (resolved != null) {
                 resolved.applied();
+                changed.run();
             }
             return 0;
         } catch (Throwable e) {

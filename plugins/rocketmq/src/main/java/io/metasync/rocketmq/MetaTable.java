@@ -92,16 +92,30 @@ final class MetaTable {
         } finally {
             node.leave();
         }
-        if (encoded == null) {
-            throw new MetasyncException(MetasyncException.MEMORY, "the keys of table " + name + " could not be listed");
-        }
         List<byte[]> keys = new ArrayList<>();
-        for (ByteBuffer bytes = ByteBuffer.wrap(encoded).order(ByteOrder.LITTLE_ENDIAN); bytes.hasRemaining();) {
+        for (ByteBuffer bytes = listed(encoded); bytes.hasRemaining();) {
             byte[] key = new byte[bytes.getInt()];
             bytes.get(key);
             keys.add(key);
         }
         return keys;
+    }
+
+    /** All entries, as {@link Native#entries} has them. */
+    ByteBuffer entries() {
+        node.enter();
+        try {
+            return listed(Native.entries(handle));
+        } finally {
+            node.leave();
+        }
+    }
+
+    private ByteBuffer listed(byte[] encoded) {
+        if (encoded == null) {
+            throw new MetasyncException(MetasyncException.MEMORY, "the entries of table " + name + " could not be listed");
+        }
+        return ByteBuffer.wrap(encoded).order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /**

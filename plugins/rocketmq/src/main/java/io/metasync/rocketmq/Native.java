@@ -115,6 +115,9 @@ final class Native {
     /** Of all entries: size (4 bytes, little endian), bytes, one after the other. */
     static native byte[] keys(long table);
 
+    /** All entries: key's size, value's size (4 bytes each, little endian), key, value, one after the other. */
+    static native byte[] entries(long table);
+
     static native long compareBegin(long table, int version, long writtenUs);
 
     static native int compareEntry(long compare, byte[] key, byte[] value);

@@ -124,6 +124,12 @@ final class QueueOffsetTable extends NumberTable {
         }
     }
 
+    /** flushConsumerOffsetInterval, 5 s. */
+    @Override
+    boolean isWrittenByBroker() {
+        return true;
+    }
+
     @Override
     void touched() {
         dirty = true;

@@ -5,8 +5,10 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.MixAll;
@@ -26,6 +28,7 @@ import org.apache.rocketmq.store.config.BrokerRole;
  */
 final class Replication {
     static final int POLL_MS = 200;
+    private static final int CALM_MS = 1000;
     private static final int PERSIST_MS = 1000;
     private static final int SOON_MS = 1;
     private static final int CATCH_UP_MS = 1000;
@@ -48,7 +51,10 @@ final class Replication {
         return thread;
     });
     private final Thread watcher = new Thread(this::watch, "metasync-watch");
+    private final AtomicBoolean filesDue = new AtomicBoolean();
     private volatile boolean stopped;
+    private volatile boolean started;
+    private volatile boolean calm;
     private boolean woken;
 
     /* The role, and what comes with it. Taken by the watcher, and by the broker's threads that change its role. */
@@ -92,13 +98,32 @@ final class Replication {
     void start() {
         Names.open();
         watcher.start();
-        files.scheduleWithFixedDelay(this::persist, PERSIST_MS, PERSIST_MS, TimeUnit.MILLISECONDS);
+        started = true;
+        changed();
+    }
+
+    /** The broker's objects may have changed: their files are written soon, all that comes until then in one go. */
+    private void changed() {
+        if (started && filesDue.compareAndSet(false, true)) {
+            try {
+                files.schedule(this::persist, PERSIST_MS, TimeUnit.MILLISECONDS);
+            } catch (RejectedExecutionException e) {
+                filesDue.set(true); /* for ever: it stops, and writes them a last time */
+            }
+        }
     }
 
     private void persist() {
+        filesDue.set(false);
+        writeFiles(false);
+    }
+
+    private void writeFiles(boolean all) {
         for (BrokerTable table : tables.values()) {
             try {
-                table.persist();
+                if (all || !table.isWrittenByBroker()) {
+                    table.persist();
+                }
             } catch (RuntimeException e) {
                 Log.warn("table " + table.name() + " could not be written to the broker's file", e);
             }
@@ -121,7 +146,7 @@ final class Replication {
             roles.unlock();
         }
         files.shutdown();
-        persist();
+        writeFiles(true);
     }
 
     // ---- the node -------------------------------------------------------------------------------------------------------------------
@@ -136,7 +161,7 @@ final class Replication {
         config.secret = settings.secret;
         config.control = settings.control();
         config.policyFile = settings.policyFile;
-        node = MetaNode.open(config, new Host(tables, this::wake));
+        node = MetaNode.open(config, new Host(tables, this::wake, this::changed));
     }
 
     private void closeNode() {
@@ -144,12 +169,18 @@ final class Replication {
             leading.end();
             leading = null;
         }
+        copies(null);
+        calm = false;
         if (node != null) {
             node.close();
             node = null;
         }
         followed = null;
         sync.forget();
+    }
+
+    private void copies(MetaNode of) {
+        tables.values().forEach(table -> table.follow(of));
     }
 
     /** Opens the node; data that it can't go on with is moved aside, never removed. */
@@ -321,7 +352,9 @@ final class Replication {
         }
         leading = made;
         refuse(null);
+        calm = false;
         followed = null;
+        copies(null);
         logFailed = false;
         ownSync.pause(false);
         dir.remember("leader", node.position().knownReign);
@@ -394,6 +427,7 @@ final class Replication {
         node.follow(address);
         dir.remember("follower", node.position().knownReign);
         followed = address;
+        copies(node);
         sync.forget();
         state = "follows " + address;
         report.state(state);
@@ -403,6 +437,7 @@ final class Replication {
     private void keepOwnSync() {
         long now = System.nanoTime();
         boolean inSync = followed != null && sync.look(node);
+        calm = inSync; /* nothing here is polled then, and a change of its role wakes */
         if (inSync) {
             inSyncAt = now;
             ownSync.pause(true);
@@ -423,7 +458,7 @@ final class Replication {
 
     private synchronized void await() throws InterruptedException {
         if (!woken) {
-            wait(POLL_MS);
+            wait(calm ? CALM_MS : POLL_MS);
         }
         boolean soon = woken;
         woken = false;
@@ -439,6 +474,9 @@ final class Replication {
                 if (!stopped) {
                     step(false, isMaster());
                     poll();
+                    if (!calm) { /* else only what is applied changes something */
+                        changed();
+                    }
                 }
             } catch (InterruptedException e) {
                 return;

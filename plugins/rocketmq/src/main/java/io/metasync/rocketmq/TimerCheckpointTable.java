@@ -13,8 +13,11 @@ final class TimerCheckpointTable extends PolledTable {
     private static final String MASTER_OFFSET = "masterTimerQueueOffset";
 
     private static final int PAUSE_MS = 3000;
+    private static final long IDLE_NS = 60_000_000_000L;
 
     private final BrokerController broker;
+    private long sum;
+    private long movedAt = System.nanoTime() - IDLE_NS;
 
     TimerCheckpointTable(BrokerController broker) {
         super("timer_checkpoint", MetaNode.TYPE_INT64);
@@ -63,10 +66,23 @@ final class TimerCheckpointTable extends PolledTable {
         /* it always has its four numbers */
     }
 
-    /** It moves all the time, and the broker's own sync looks every 3 s. */
+    /** As often as the broker's own sync looks, which goes on for this table. */
     @Override
     int pauseMs() {
         return PAUSE_MS;
+    }
+
+    /** Its time always moves; without timer messages that is nothing to wake anybody for. */
+    @Override
+    boolean moved() {
+        TimerCheckpoint checkpoint = checkpoint();
+        long now = checkpoint.getLastTimerLogFlushPos() + checkpoint.getLastTimerQueueOffset() + checkpoint.getMasterTimerQueueOffset();
+        if (now == sum && System.nanoTime() - movedAt < IDLE_NS) {
+            return false;
+        }
+        sum = now;
+        movedAt = System.nanoTime();
+        return true;
     }
 
     /** It says how far this broker's own files are read. */

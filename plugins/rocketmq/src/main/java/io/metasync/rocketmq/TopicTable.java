@@ -1,6 +1,8 @@
 package io.metasync.rocketmq;
 
 import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +11,7 @@ import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.broker.topic.TopicConfigManager;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 
 /** Topics. */
 final class TopicTable extends ConfigTable<TopicConfig> {
@@ -47,7 +50,30 @@ final class TopicTable extends ConfigTable<TopicConfig> {
 
     @Override
     void store() {
-        broker.getTopicConfigManager().persist();
+        TopicConfigManager manager = broker.getTopicConfigManager();
+        synchronized (manager) { /* as the broker's own writing */
+            if (!storeCopy()) {
+                manager.persist();
+            }
+        }
+    }
+
+    /** False: the broker has something that the leader has not, or the node is about to end. */
+    private boolean storeCopy() {
+        try {
+            MetaTable copy = copy();
+            ByteBuffer text = copy == null ? null : TableFile.compose(head(), copy.entries(), own().size(), Bytes.utf8("}}"));
+            if (text != null) {
+                TableFile.replace(file(), text);
+            }
+            return text != null;
+        } catch (MetasyncException | IOException e) {
+            return false;
+        }
+    }
+
+    private byte[] head() {
+        return Bytes.utf8("{\"dataVersion\":" + RemotingSerializable.toJson(version(), false) + ",\"topicConfigTable\":{");
     }
 
     @Override

@@ -8,10 +8,12 @@ import static org.junit.Assert.assertTrue;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
@@ -396,6 +398,43 @@ public class NodeTest {
         MetasyncException refused = assertThrows(MetasyncException.class, () -> map.put("k", "v"));
         assertTrue(refused.getMessage(), refused.getMessage().length() > 10);
         assertTrue(own.isEmpty());
+    }
+
+    private ByteBuffer composed(MetaTable table, int count) {
+        return TableFile.compose(Bytes.utf8("{\"dataVersion\":{},\"table\":{"), table.entries(), count, Bytes.utf8("}}"));
+    }
+
+    @Test
+    public void aFileOfTheBrokerIsMadeOfATablesValues() throws IOException {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        File file = new File(dir, "topics.json");
+        TableFile.replace(file, composed(table, 0));
+        assertEquals("{\"dataVersion\":{},\"table\":{}}", Bytes.text(Files.readAllBytes(file.toPath())));
+        for (int i = 0; i < ROUNDS; i++) {
+            table.put(Bytes.key("%RETRY%≈" + i), Bytes.utf8("{\"perm\":" + i + "}"));
+        }
+        TableFile.replace(file, composed(table, ROUNDS));
+        Map<String, Object> read = Report.part(Report.parse(Bytes.text(Files.readAllBytes(file.toPath()))), "table");
+        assertEquals(ROUNDS, read.size());
+        for (int i = 0; i < ROUNDS; i++) {
+            assertEquals(i, Report.part(read, "%RETRY%≈" + i).get("perm"));
+        }
+        assertEquals("{\"dataVersion\":{},\"table\":{}}", Bytes.text(Files.readAllBytes(new File(dir, "topics.json.bak").toPath())));
+        assertArrayEquals(new String[] {"node", "topics.json", "topics.json.bak"}, Stream.of(dir.list()).sorted().toArray());
+    }
+
+    @Test
+    public void aFileIsLeftToTheBrokerIfItHasOtherEntriesOrAKeyThatIsNotPlain() {
+        MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        table.put(Bytes.key("a"), Bytes.utf8("{}"));
+        assertNull(composed(table, 0));
+        assertNull(composed(table, 2));
+        assertTrue(composed(table, 1) != null);
+        for (String key : new String[] {"a\"b", "a\\b", "a\nb"}) {
+            table.put(Bytes.key(key), Bytes.utf8("{}"));
+            assertNull(composed(table, 2));
+            table.put(Bytes.key(key), null);
+        }
     }
 
     @Test
