@@ -200,6 +200,7 @@ struct ms_policy {
     uint32_t call_us;            /* processor time that one call may take [5000] */
     uint32_t call_wait_us;       /* what a host's thread waits at most for another call to end [5000] */
     uint32_t lua_memory;         /* bytes that a policy may hold, 1 MiB..1 GiB [16 MiB] */
+    uint32_t enabled;            /* 0: this node leads and follows nobody, what its host changes is the host's own affair [1] */
     uint32_t table_count;        /* used entries of tables [0] */
     struct ms_table_policy tables[MS_POLICY_TABLES_MAX];
 };
@@ -296,7 +297,8 @@ MS_API int ms_port(const struct ms_node *node);
 
 /* Become leader: ask the `count` peers (addresses "HOST:PORT"; copied) whether one knows a higher epoch, at most
  * policy.ask_ms, then open a new epoch (run + 1) and sync it. Returns when this node leads. timeout_ms < 0 = for ever.
- * Errors: DEPOSED (a peer knows a higher epoch: follow it, or promote), DAMAGED, LOG_FAILED, NO_SPACE, TIMEOUT, CALLBACK. */
+ * Errors: DEPOSED (a peer knows a higher epoch: follow it, or promote), DAMAGED, LOG_FAILED, NO_SPACE, TIMEOUT, CALLBACK,
+ * INVALID (policy.enabled is 0). */
 MS_API int ms_lead(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms);
 
 /* Become (or stay) a follower of the node at `address`; returns at once, links are kept up by the node. A leader that is
@@ -476,6 +478,7 @@ struct ms_position {
     uint64_t host_applied; /* last lsn that the host confirmed; = applied where there is no apply callback */
     uint64_t leader_head;  /* a follower's last knowledge of its leader's head */
     uint64_t known_reign;  /* the highest reign that this node has had or heard of */
+    int enabled;           /* 0: the policy says that this node takes no role; a host that had one asks for it again when this is 1 */
 };
 
 MS_API int ms_position(struct ms_node *node, struct ms_position *position);

@@ -356,10 +356,10 @@ static int run_position(struct ms_node *node, const json_t *request, json_t *rep
     struct ms_position p;
     (void)request;
     int rc = ms_position(node, &p);
-    json_t *fields = json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "role", ms_role_name(p.role), "reign", (json_int_t)p.reign, "run",
+    json_t *fields = json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b}", "role", ms_role_name(p.role), "reign", (json_int_t)p.reign, "run",
                                (json_int_t)p.run, "head", (json_int_t)p.head, "written", (json_int_t)p.written, "synced", (json_int_t)p.synced,
                                "replicated", (json_int_t)p.replicated, "applied", (json_int_t)p.applied, "host_applied",
-                               (json_int_t)p.host_applied, "leader_head", (json_int_t)p.leader_head);
+                               (json_int_t)p.host_applied, "leader_head", (json_int_t)p.leader_head, "enabled", p.enabled);
     if (!fields || json_object_update(reply, fields)) rc = MS_E_MEMORY;
     json_decref(fields);
     return rc;

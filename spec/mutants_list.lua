@@ -65,6 +65,8 @@ return {
         from = "if (unit + head == end) return head == left;", to = "if (unit + head == end) return true;" },
     { name = "decision-outlives-policy", file = "core/sync/view.c", spec = "spec/unit/view_spec.lua",
         from = "return at && (*at)->version == view->version;", to = "return at != NULL;" },
+    { name = "switched-off-without-a-flush", file = "core/sync/role.c", spec = "spec/unit/set_rules_spec.lua",
+        from = "if (e->role == MS_ROLE_LEADER) (void)ms_engine_flush(e, NULL, UINT32_MAX);", to = "" },
     { name = "into-the-view-unasked", file = "core/sync/leave.c", spec = sim, env = few,
         from = "if (decision == MS_VIEW_UNKNOWN && !known) return MS_ASK;", to = "if (decision == MS_VIEW_UNKNOWN && !known) return 0;" },
     { name = "replay-without-timers", file = "core/sim/replay.c", spec = "spec/policy/replay_spec.lua",

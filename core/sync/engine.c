@@ -364,6 +364,7 @@ void ms_engine_position(const struct ms_engine *e, struct ms_position *position)
         .host_applied = e->has_host && e->role == MS_ROLE_FOLLOWER ? e->host_applied : e->store->applied,
         .leader_head = e->role == MS_ROLE_FOLLOWER ? e->follow.leader_head : e->tail.head,
         .known_reign = e->highest.reign > epoch.reign ? e->highest.reign : epoch.reign,
+        .enabled = (int)e->policy.enabled,
     };
 }
 

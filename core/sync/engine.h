@@ -218,7 +218,8 @@ int ms_engine_leave(struct ms_engine *engine, struct ms_table_state *table, stru
 
 /* Another policy from now on: rules (a reference is taken; NULL = the built-in policy with these numbers) and numbers (NULL = those of the
  * rules), except fields that only a start can change (ms_policy_start_only): they stay. Nothing else changes at once: what is in the tables
- * stays (review.h), buffered tables that are unbuffered now flush first. Returns the old rules: drop the reference without the lock. */
+ * stays (review.h), buffered tables that are unbuffered now flush first; but a node that is not enabled any more gives its role up. Returns
+ * the old rules: drop the reference without the lock. */
 struct ms_rules *ms_engine_set_rules(struct ms_engine *engine, struct ms_rules *rules, const struct ms_policy *numbers);
 
 /* 1 = lsn has reached level, 0 = not yet, else how the wait ends: UNKNOWN, NOT_REPLICATED, CLOSED, INVALID. `reign` is the

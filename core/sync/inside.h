@@ -56,6 +56,7 @@ int ms_engine_view(struct ms_engine *e, struct ms_table_state *table, struct ms_
 /* ---- role.c */
 void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void ms_engine_step_down(struct ms_engine *e, int code, const char *why); /* -> IDLE */
+void ms_engine_switch_off(struct ms_engine *e); /* policy.enabled became 0: -> IDLE, with what was buffered in the log */
 void ms_engine_meet(struct ms_engine *e, struct ms_epoch epoch, const char *who);
 void ms_engine_try_open(struct ms_engine *e); /* goes on with OPENING when what it waits for has come */
 void ms_engine_asked(struct ms_engine *e);     /* one of the asked peers has answered or can't */

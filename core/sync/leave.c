@@ -64,5 +64,6 @@ struct ms_rules *ms_engine_set_rules(struct ms_engine *e, struct ms_rules *rules
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++) e->plans[id].plan_us = 0;
     ms_engine_refresh_tables(e);
     rearm(e);
+    if (!fresh.enabled) ms_engine_switch_off(e);
     return old;
 }

@@ -187,8 +187,11 @@ static void open_epoch(struct ms_engine *e, uint64_t reign, uint64_t run, bool w
 
 /* ---- leading ------------------------------------------------------------------------------------------------------------- */
 
+static const char switched_off[] = "the policy says replicate.enabled = false";
+
 static int may_open(const struct ms_engine *e)
 {
+    if (!e->policy.enabled) return ms_fail(MS_E_INVALID, "%s", switched_off);
     if (e->log_error) return ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
     if (e->follow.switching) return ms_fail(MS_E_NOT_PROMOTABLE, "a bootstrap is just being completed");
     return 0;
@@ -303,6 +306,7 @@ int ms_engine_promote(struct ms_engine *e, uint64_t least_reign, int flags)
 int ms_engine_follow(struct ms_engine *e, const char *address)
 {
     if (strlen(address) == 0 || strlen(address) >= MS_ADDRESS_MAX) return ms_fail(MS_E_ADDRESS, "the address %s is empty or too long", address);
+    if (!e->policy.enabled) return ms_fail(MS_E_INVALID, "%s", switched_off);
     if (e->log_error) return ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
     if (e->role == MS_ROLE_FOLLOWER && strcmp(e->follow.address, address) == 0) return 0;
     if (e->role == MS_ROLE_ASKING) drop_asked(e);
@@ -317,6 +321,15 @@ int ms_engine_follow(struct ms_engine *e, const char *address)
     ms_engine_set_role(e, MS_ROLE_FOLLOWER, 0, "follows %s", address);
     ms_follow_tick(e, ms_now(e));
     return 0;
+}
+
+void ms_engine_switch_off(struct ms_engine *e)
+{
+    if (e->role == MS_ROLE_IDLE) return;
+    if (e->role == MS_ROLE_LEADER) (void)ms_engine_flush(e, NULL, UINT32_MAX); /* what the log does not take goes to the archive */
+    if (e->role == MS_ROLE_ASKING) drop_asked(e);
+    ms_follow_stop(e);
+    ms_engine_step_down(e, 0, switched_off);
 }
 
 int ms_engine_adopt(struct ms_engine *e)

@@ -295,6 +295,14 @@ function readers.enum(reader, path, field, value)
     if field.c == "type" then reader.json = value == "json" end
 end
 
+function readers.flag(reader, path, field, value)
+    if type(value) ~= "boolean" then
+        complain_value(reader, path, value, "true or false")
+        return
+    end
+    reader.numbers[field.c] = value and 1 or 0
+end
+
 function readers.resolver(reader, path, field, value)
     if type(value) == "function" then
         local name = reader.named[value]

@@ -16,8 +16,8 @@ local function values_of(field)
     return table.concat(names, ", ")
 end
 
-local KINDS = { duration = "duration", bytes = "size", percent = "percent", count = "number", name = "text", globs = "patterns by table",
-    tables = "see below", ["function"] = "function" }
+local KINDS = { duration = "duration", bytes = "size", percent = "percent", count = "number", flag = "`true`, `false`", name = "text",
+    globs = "patterns by table", tables = "see below", ["function"] = "function" }
 
 local function range_of(field)
     if field.values then return values_of(field) end

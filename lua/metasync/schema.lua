@@ -4,7 +4,7 @@
 -- A field has
 --     path     where it stands in the file: "log.max"
 --     c        the field of struct ms_policy (below tables: of struct ms_table_policy) that it fills
---     kind     duration (unit "ms" or "us" of the C field), bytes, percent, count, enum, or one of those that check.lua knows
+--     kind     duration (unit "ms" or "us" of the C field), bytes, percent, count, flag, enum, or one of those that check.lua knows
 --     low, high  the range, in the C field's unit; what core/sync/policy.c checks, a spec compares them
 --     values   of an enum: name -> number, in the order of metasync.h
 --     start    true: a reload keeps the old value, the next start takes the new one
@@ -35,6 +35,8 @@ schema.fields = {
     { path = "resolve", c = "resolver", kind = "resolver", values = schema.resolvers,
       help = "who wins a conflict, in tables that say nothing else: a name, or a function", example = '"theirs"' },
 
+    { path = "replicate.enabled", c = "enabled", kind = "flag",
+      help = "false: the node leads and follows nobody, its host goes on as without metasync", example = "true" },
     { path = "replicate.include", kind = "globs",
       help = "per table: if there are patterns, only keys that fit one are in the view", example = '{ topic = { "prod-*" } }' },
     { path = "replicate.exclude", kind = "globs",
@@ -159,6 +161,7 @@ function schema.text(field, number)
     if field.kind == "duration" then return units.duration_text(field.unit == "ms" and number * 1000 or number) end
     if field.kind == "bytes" then return units.bytes_text(number) end
     if field.kind == "percent" then return ("%.0f%%"):format(number) end
+    if field.kind == "flag" then return tostring(number ~= 0) end
     if field.kind == "resolver" and number == schema.RESOLVE_FUNCTION then return "function" end
     if field.values then return name_of(field.values, number) or "default" end
     return ("%.0f"):format(number)

@@ -246,6 +246,32 @@ describe("a reload", function()
         assert.equal("x", follower:get("topic", "t1"))
     end))
 
+    it("that switches replication off leaves both nodes without a role; switched on, they take it again", cluster.test(function(c)
+        local path, leader, follower = pair(c, PLAIN)
+        leader:put("topic", "before", "x")
+        leader:put("offset", "buffered", 7)
+        local off = PLAIN:gsub("^%s*return {", "return { replicate = { enabled = false },")
+        process.write(path, off)
+        for _, node in ipairs { follower, leader } do
+            node:must "policy_reload"
+            assert.equal("idle", node:status().role)
+            assert.equal("the policy says replicate.enabled = false", node:status().reason)
+            assert.is_false(node:must("position").enabled)
+            assert.equal("false", node:must("policy_show").fields["replicate.enabled"])
+        end
+        local _, code, errors = leader:ctl "lead"
+        assert.equal(1, code)
+        assert.truthy(errors:find("replicate.enabled", 1, true), errors)
+        process.write(path, PLAIN)
+        for _, node in ipairs { leader, follower } do node:must "policy_reload" end
+        leader:must "lead"
+        follower:must { command = "follow", address = leader.address }
+        leader:put("topic", "after", "x")
+        follower:wait("has all", function() return follower:get("topic", "after") == "x" end)
+        assert.equal(7, follower:get("offset", "buffered"))
+        assert.equal("x", follower:get("topic", "before"))
+    end))
+
     it("that wants more has it imported", cluster.test(function(c)
         local config = c.dir .. "/config"
         os.execute("cp -r plugins/standalone/example " .. process.quote(config))

@@ -156,6 +156,7 @@ describe("the schema", function()
                 policy[0][field.c] = policy[0][field.c] + (field.c == "snapshot_keep" and 1 or 7)
             end
         end
+        policy[0].enabled = 0
         policy[0].table_count = 1
         local t = policy[0].tables[0]
         t.name, t.interval_ms, t.entries, t.bytes, t.type, t.resolver, t.at_risk_ms = "offset", 1500, 7, 1025, 2, 4, 60001
@@ -168,6 +169,8 @@ describe("the schema", function()
                 at[part] = at[part] or {}
                 at = at[part]
             end
+            local words = { ["true"] = true, ["false"] = false } -- Lua's, not texts
+            if words[value] ~= nil then value = words[value] end
             at[path:match("[^.]+$")] = tonumber(value) or value
         end
         local read, problems = check.read(file, base(), {})

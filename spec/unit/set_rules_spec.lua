@@ -156,6 +156,33 @@ describe("another policy", function()
         assert.equal(0, tonumber(quiet.hand.events))
     end)
 
+    it("that switches replication off ends the role, with what was buffered in the log, and no role is taken until one switches it on", function()
+        local h = hand.new { tables = buffered() }
+        local offset = h:table "offset"
+        for i = 1, 3000 do assert.equal(0, (h:put(offset, "k" .. i, "x"))) end
+        local head = h:head()
+        h:set_rules(nil, hand.policy({ enabled = 0 }, buffered()))
+        assert.equal(C.MS_ROLE_IDLE, h.engine.role)
+        assert.equal("the policy says replicate.enabled = false", ffi.string(h.engine.reason))
+        assert.equal(0, h:counter "at_risk_lost")
+        assert.equal(0, dirty(offset))
+        assert.is_true(h:head() >= head + 3000)
+        h:settle()
+        assert.equal(C.MS_E_NOT_LEADER, (h:put(offset, "k1", "y")))
+        assert.equal(C.MS_E_INVALID, C.ms_engine_lead(h.engine, nil, 0))
+        assert.equal(C.MS_E_INVALID, C.ms_engine_promote(h.engine, 0, C.MS_PROMOTE_FORCE))
+        assert.equal(C.MS_E_INVALID, C.ms_engine_follow(h.engine, "127.0.0.1:1"))
+        local position = ffi.new "struct ms_position[1]"
+        C.ms_engine_position(h.engine, position)
+        assert.equal(0, position[0].enabled)
+        h:set_rules(nil, hand.policy(nil, buffered()))
+        assert.equal(C.MS_ROLE_IDLE, h.engine.role)
+        ms.check(C.ms_engine_lead(h.engine, nil, 0))
+        h:settle()
+        assert.equal(C.MS_ROLE_LEADER, h.engine.role)
+        assert.equal(0, (h:put(offset, "k1", "y")))
+    end)
+
     it("is swapped a thousand times without a byte more", function()
         local few = { retain_bytes = 0 } -- or every group stays in memory for followers
         local h = hand.new { tables = buffered(), fields = few }
