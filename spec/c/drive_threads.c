@@ -6,9 +6,6 @@
 
 #include <sys/syscall.h>
 #include <unistd.h>
-#if __GLIBC_PREREQ(2, 35)
-#include <sys/rseq.h>
-#endif
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------------------ */
 
@@ -275,32 +272,7 @@ static void urgency(void)
     ms_bulk_close(&bulk);
 }
 
-/* ---- the processor ------------------------------------------------------------------------------------------------------------- */
-
-static bool can_tell(void)
-{
-#ifdef RSEQ_SIG
-    return __rseq_size > 0;
-#else
-    return false;
-#endif
-}
-
-static void core_kept(void)
-{
-    int kept = 0;
-    for (int i = 0; i < 1000; i++) {
-        ms_core_watch();
-        kept += ms_core_kept();
-    }
-    CHECK(kept > 500, "kept %d of 1000 times, for nothing at all", kept);
-    ms_core_watch();
-    usleep(2000);
-    CHECK(ms_core_kept() == !can_tell(), "it slept");
-}
-
 static const struct spec_case cases[] = {
-    SPEC_CASE(core_kept, "a thread knows whether it kept its processor, as far as the system can tell"),
     SPEC_CASE(no_wake_is_lost, "a wake-up brings a turn of the loop, whenever it comes, and without one the loop sleeps"),
     SPEC_CASE(timer, "the loop's timer is never early, and exact below a millisecond"),
     SPEC_CASE(prompt, "the loop asks for short turns, and changes nothing else about how it is scheduled"),
