@@ -160,7 +160,7 @@ NATIVE(jint, adopt)(JNIEnv *env, jclass class, jlong handle)
 
 /* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
 
-/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign */
+/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign, enabled */
 NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array)
 {
     (void)class;
@@ -168,7 +168,7 @@ NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array
     (void)ms_position(binding_of(handle)->node, &p);
     const jlong numbers[] = {p.role,           (jlong)p.reign,      (jlong)p.run,        (jlong)p.id,      (jlong)p.head,        (jlong)p.written,
                              (jlong)p.synced,  (jlong)p.replicated, (jlong)p.applied,    (jlong)p.host_applied, (jlong)p.leader_head,
-                             (jlong)p.known_reign};
+                             (jlong)p.known_reign, p.enabled};
     (*env)->SetLongArrayRegion(env, array, 0, sizeof numbers / sizeof *numbers, numbers);
 }
 

@@ -107,6 +107,10 @@ abstract class BrokerTable {
     void touched() {
     }
 
+    /** On a follower: the leader has told the version of what was put and removed before. */
+    void versioned() {
+    }
+
     // ---- leading ---------------------------------------------------------------------------------------------------------------------
 
     /** Installs observing maps; once, after the broker has loaded its files. */

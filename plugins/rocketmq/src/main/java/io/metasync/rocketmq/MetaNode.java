@@ -249,7 +249,7 @@ final class MetaNode implements AutoCloseable {
 
     /** struct ms_position. */
     static final class Position {
-        static final int NUMBERS = 12;
+        static final int NUMBERS = 13;
 
         final int role;
         final long reign;
@@ -261,6 +261,8 @@ final class MetaNode implements AutoCloseable {
         final long hostApplied;
         final long leaderHead;
         final long knownReign;
+        /** False: the policy says that the node takes no role. */
+        final boolean enabled;
 
         Position(long[] numbers) {
             role = (int) numbers[0];
@@ -273,6 +275,7 @@ final class MetaNode implements AutoCloseable {
             hostApplied = numbers[9];
             leaderHead = numbers[10];
             knownReign = numbers[11];
+            enabled = numbers[12] != 0;
         }
     }
 }

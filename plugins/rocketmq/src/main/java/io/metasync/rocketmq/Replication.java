@@ -33,6 +33,7 @@ final class Replication {
     private static final int SOON_MS = 1;
     private static final int CATCH_UP_MS = 1000;
     private static final String OFF = "off";
+    private static final String OFF_BY_POLICY = "off, its policy says replicate.enabled = false";
 
     private final BrokerController broker;
     private final Settings settings;
@@ -67,6 +68,7 @@ final class Replication {
     private long catchUpAt = System.nanoTime();
     private boolean overrunDue;
     private boolean logFailed;
+    private String policyFile;
     private long inSyncAt = System.nanoTime();
     private String state = "";
 
@@ -75,6 +77,7 @@ final class Replication {
         this.settings = settings;
         this.wanted = wanted;
         this.dir = new DataDir(settings.dir);
+        this.policyFile = settings.policyFile;
         Counted counted = new Counted(this::wake);
         for (BrokerTable table : Tables.of(broker, counted)) {
             tables.put(table.name(), table);
@@ -160,7 +163,7 @@ final class Replication {
         config.listen = settings.listen;
         config.secret = settings.secret;
         config.control = settings.control();
-        config.policyFile = settings.policyFile;
+        config.policyFile = policyFile;
         node = MetaNode.open(config, new Host(tables, this::wake, this::changed));
     }
 
@@ -257,10 +260,11 @@ final class Replication {
                 if (node == null) {
                     open();
                 }
-                if (master) {
-                    beMaster(loaded);
+                if (!node.position().enabled) {
+                    rest();
                 } else {
-                    beSlave();
+                    resume();
+                    take(loaded, master);
                 }
             }
         } catch (IOException | RuntimeException e) {
@@ -280,6 +284,45 @@ final class Replication {
         state = OFF;
         report.state(state);
         retryAt = System.nanoTime();
+    }
+
+    private void take(boolean loaded, boolean master) throws IOException {
+        MetaNode.Position position = node.position();
+        if (!position.enabled) {
+            return; /* just now: the next step rests */
+        }
+        if (master) {
+            beMaster(loaded, position.role);
+        } else {
+            beSlave(position);
+        }
+    }
+
+    /** Off by policy: the node stays open, since its policy can be reloaded. */
+    private void rest() {
+        if (!state.equals(OFF_BY_POLICY)) {
+            Log.info("switched off by its policy (replicate.enabled), the broker syncs its metadata as without it");
+        }
+        resign();
+        refuse(null);
+        followed = null;
+        copies(null);
+        calm = false;
+        sync.forget();
+        ownSync.pause(false);
+        state = OFF_BY_POLICY;
+        report.state(state);
+    }
+
+    /** On again, by a policy that was reloaded: the node begins anew, since the broker's tables have gone their own way meanwhile. */
+    private void resume() throws IOException {
+        if (state.equals(OFF_BY_POLICY)) {
+            Log.info("switched on by its policy");
+            policyFile = (String) Report.part(Report.parse(node.status()), "policy").get("file");
+            closeNode();
+            openNode();
+            state = "";
+        }
     }
 
     private void giveUp(Exception e) {
@@ -313,8 +356,7 @@ final class Replication {
 
     // ---- master -----------------------------------------------------------------------------------------------------------------------
 
-    private void beMaster(boolean loaded) throws IOException {
-        int role = node.position().role;
+    private void beMaster(boolean loaded, int role) throws IOException {
         if (leading == null) {
             lead(loaded, true);
         } else if (role != MetaNode.ROLE_LEADER) {
@@ -402,12 +444,12 @@ final class Replication {
 
     // ---- slave ------------------------------------------------------------------------------------------------------------------------
 
-    private void beSlave() throws IOException {
+    private void beSlave(MetaNode.Position position) throws IOException {
         resign();
         refuse(null);
         String master = broker.getSlaveSynchronize() == null ? null : broker.getSlaveSynchronize().getMasterAddr();
         if (master != null && !master.equals(broker.getBrokerAddr())) {
-            follow(settings.peer(master));
+            follow(settings.peer(master), position);
         } else if (followed == null) {
             state = "waits for a master";
             report.state(state);
@@ -415,10 +457,9 @@ final class Replication {
         keepOwnSync();
     }
 
-    private void follow(String address) throws IOException {
-        int role = node.position().role;
-        if (address.equals(followed) && role == MetaNode.ROLE_FOLLOWER) {
-            dir.remember("follower", node.position().knownReign);
+    private void follow(String address, MetaNode.Position position) throws IOException {
+        if (address.equals(followed) && position.role == MetaNode.ROLE_FOLLOWER) {
+            dir.remember("follower", position.knownReign);
             return;
         }
         if (address.equals(followed)) {

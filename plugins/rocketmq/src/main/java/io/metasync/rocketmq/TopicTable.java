@@ -76,8 +76,9 @@ final class TopicTable extends ConfigTable<TopicConfig> {
         return Bytes.utf8("{\"dataVersion\":" + RemotingSerializable.toJson(version(), false) + ",\"topicConfigTable\":{");
     }
 
+    /** Not before: a name server is told topics along with their version, and goes by it. */
     @Override
-    void applied() {
+    void versioned() {
         if (!fresh.isEmpty()) {
             Names.register(broker, new ArrayList<>(fresh));
             fresh.clear();

@@ -43,9 +43,12 @@ final class VersionTable extends BrokerTable {
         BrokerTable table = tables.get(Bytes.text(key));
         DataVersion version = RemotingSerializable.fromJson(Bytes.text(value), DataVersion.class);
         if (table != null && table.version() != null && version != null) {
-            table.version().assignNewOne(version);
-            table.touched();
+            if (!version.equals(table.version())) { /* an audit tells it again: no reason to write a file */
+                table.version().assignNewOne(version);
+                table.touched();
+            }
             told.put(table.name(), version);
+            table.versioned();
         }
     }
 
