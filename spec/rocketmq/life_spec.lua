@@ -4,9 +4,24 @@ local process = require "spec.support.process"
 
 local BUILD = os.getenv("MS_BUILD") or "build/release"
 
+-- Set up in a way that the plugin does not replicate: what it says of each.
+local REFUSED = {
+    acting = { says = "enableSlaveActingMaster", conf = { enableSlaveActingMaster = true } },
+    dledger = { says = "enableDLegerCommitLog", conf = { enableDLegerCommitLog = true, dLegerGroup = "dledger", dLegerSelfId = "n0" } },
+    rocksdb = { says = "RocksDBTopicConfigManager", conf = { storeType = "defaultRocksDB" } },
+    lmq = { says = "enableLmq", conf = { enableLmq = true, enableMultiDispatch = true } },
+}
+
+-- A table of the policy that the broker's can't be: the others are replicated all the same.
+local BLOCKING = [[
+local policy = require "rocketmq"
+policy.tables.request_mode = { ack = "disk", type = "int64" }
+return policy
+]]
+
 describe("a broker with the jar", function()
-    local lab, off, rip, lost, taken, holder
-    local all
+    local lab, off, rip, lost, taken, holder, blocked
+    local all, refused
 
     lazy_setup(function()
         lab = broker.lab()
@@ -17,9 +32,22 @@ describe("a broker with the jar", function()
             taken = lab:broker("taken", { group = "taken", version = "5.3.3" })
             holder = process.start({ BUILD .. "/metasyncd", "--data", lab.dir .. "/holder", "--listen", taken.node_address, "--lead" },
                 lab.dir .. "/holder.log")
-            all = { off, rip, lost, taken }
-            for _, one in ipairs(all) do one:begin() end
-            for _, one in ipairs(all) do one:wait_port(90) end
+            all, refused = { off, rip, lost, taken }, {}
+            for name, given in pairs(REFUSED) do
+                refused[name] = lab:broker(name, { group = name, conf = given.conf })
+                all[#all + 1] = refused[name]
+            end
+            refused.dledger.conf.dLegerPeers = "n0-127.0.0.1:" .. process.free_port()
+            os.execute("mkdir -p " .. process.quote(lab.dir .. "/blocked/conf"))
+            process.write(lab.dir .. "/blocked/conf/metasync.lua", BLOCKING)
+            process.write(lab.dir .. "/blocked/conf/rocketmq.lua", process.read "lua/policies/rocketmq.lua")
+            blocked = lab:broker("blocked", { group = "blocked" })
+            all[#all + 1] = blocked
+            for i, one in ipairs(all) do -- a few at a time: each takes a core for seconds
+                if i > 3 then all[i - 3]:wait_port(180) end
+                one:begin()
+            end
+            for _, one in ipairs(all) do one:wait_port(180) end
         end)
         if not ok then
             lab:close(true)
@@ -73,9 +101,44 @@ describe("a broker with the jar", function()
         assert.truthy(said[1]:find(taken.node_address, 1, true), said[1])
     end)
 
+    it("and a way of keeping metadata that is not replicated works without it; one WARN line says why, and so does its status", function()
+        for name, one in pairs(refused) do
+            local why = REFUSED[name].says
+            if name == "dledger" then
+                process.eventually("it has elected itself", function() return pcall(works, one) end, 60)
+            else
+                works(one)
+            end
+            local said = lines(one, "WARN")
+            assert.equal(1, #said, name)
+            assert.truthy(said[1]:find("not started, the broker syncs its metadata as without it: ", 1, true), said[1])
+            assert.truthy(said[1]:find(why, 1, true), said[1])
+            assert.truthy(one:info().metasync_state:find("^absent: "), name)
+            assert.truthy(one:info().metasync_state:find(why, 1, true), name)
+            assert.same({}, lines(one, "ERROR"))
+            one:kill()
+        end
+    end)
+
+    it("whose policy wants one table to be another than it is replicates the rest, and names that one", function()
+        blocked:leads()
+        local rpc = blocked:rpc()
+        assert.truthy(blocked:info().metasync_tables_not_replicated:find("request_mode", 1, true))
+        rpc:create_topic "t"
+        rpc:create_group "GID"
+        rpc:set_mode("t", "GID", "POP", 2)
+        assert.equal("POP", rpc:modes().t.GID.mode)
+        assert.is_not_nil(blocked:entries("topic").t)
+        assert.same({}, blocked:entries "request_mode")
+        local said = lines(blocked, "ERROR")
+        assert.equal(1, #said)
+        assert.truthy(said[1]:find("table request_mode is not replicated", 1, true), said[1])
+    end)
+
     it("ends cleanly on SIGTERM, and has written its files", function()
-        for _, one in ipairs(all) do one:terminate() end
-        for _, one in ipairs(all) do
+        local ending = { off, rip, lost, taken, blocked }
+        for _, one in ipairs(ending) do one:terminate() end
+        for _, one in ipairs(ending) do
             one.process:wait(60)
             assert.is_not_nil(one:file("topics.json").topicConfigTable.t)
         end
