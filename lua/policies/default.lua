@@ -70,8 +70,9 @@ policy.reload = {
     probation = "1m",       -- incidents within this time bring the old policy back
 }
 
--- What is replicated: all of it, as long as nothing is said here.
--- policy.replicate = { exclude = { topic = { "BenchmarkTest*" } }, include = { group = { "prod-*" } } }
+-- What is replicated: all of it, as long as nothing else is said here; enabled = false: nothing, and the node has no role.
+policy.replicate = { enabled = true }
+-- policy.replicate = { enabled = true, exclude = { topic = { "BenchmarkTest*" } }, include = { group = { "prod-*" } } }
 
 -- Single tables: a level or a buffer, the type of the values, who wins a conflict.
 -- policy.tables = { offset = { type = "int64", buffer = { interval = "200ms", entries = 5000, bytes = "512KiB" }, resolve = "max" } }

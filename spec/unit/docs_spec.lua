@@ -110,6 +110,22 @@ describe("links in documents", function()
     end
     find:close()
 
+    it("and tests that are named with words of their names are there", function()
+        local count = 0
+        for row in ms.read_file("docs/rocketmq-tests.md"):gmatch("[^\n]+") do
+            local path
+            for kind, part in row:gmatch('([`"])([^`"]+)[`"]') do -- a file, then words of its tests
+                if kind == '`' then
+                    path = part:find("/", 1, true) and part
+                elseif path then
+                    count = count + 1
+                    assert.is_truthy(ms.read_file(path):find(part, 1, true), ("%s: no test \"%s\""):format(path, part))
+                end
+            end
+        end
+        assert.is_true(count > 60, tostring(count))
+    end)
+
     it("and names of files in them are names of files", function()
         local folders = { core = true, spec = true, plugins = true, bench = true, docs = true, lua = true }
         local pipe = io.popen("cat README.md docs/*.md")
