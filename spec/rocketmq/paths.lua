@@ -43,17 +43,18 @@ local function group_of(rpc, name)
     return rpc:groups()[name]
 end
 
-local function start(version, slave_version)
+local function start(given)
     lab = broker.lab()
-    master, slave = lab:pair { version = version, slave_version = slave_version }
+    master, slave = lab:pair(given)
     M, S = master:rpc(), slave:rpc()
 end
 
-local function describe_pair(title, version, slave_version, tests)
+-- given: as for lab:pair
+local function describe_pair(title, given, tests)
     describe(title, function()
         local failed = false
         lazy_setup(function()
-            local ok, why = pcall(start, version, slave_version)
+            local ok, why = pcall(start, given)
             if not ok then
                 if lab then lab:close(true) end
                 lab = nil
@@ -339,7 +340,7 @@ end
 
 -- All paths.
 function paths.all(version)
-    describe_pair("brokers " .. version, version, version, function(test)
+    describe_pair("brokers " .. version, { version = version }, function(test)
         topics(test)
         groups(test)
         offsets(test)
@@ -350,7 +351,8 @@ end
 
 -- One of each table, and the deletes.
 function paths.short(version, slave_version)
-    describe_pair(("brokers %s -> %s"):format(version, slave_version or version), version, slave_version or version, function(test)
+    local given = { version = version, slave_version = slave_version }
+    describe_pair(("brokers %s -> %s"):format(version, slave_version or version), given, function(test)
         test("topics with attributes, groups, offsets, modes come and go", function()
             timed("topic created", function() M:create_topic("t_a", { attributes = "+message.type=NORMAL" }) end,
                 function() return topic_of(S, "t_a") end)
@@ -370,6 +372,62 @@ function paths.short(version, slave_version)
             assert.same({}, S:offsets())
         end)
         whole(test)
+    end)
+end
+
+-- All that crosses the border between Java and C, on a pair of brokers that run under some check (given: as for lab:pair): changes of every
+-- kind, a policy that leaves entries out and takes them in again, a slave that begins with nothing, a master whose files are older than its
+-- log, the brokers' end. Then found(one) says what the check has found in a broker's run: nil, or a text.
+function paths.under(title, given, found)
+    describe_pair(title, given, function(test)
+        topics(test)
+        groups(test)
+        offsets(test)
+
+        test("a policy is reloaded that leaves topics out, and the old one again", function()
+            local policy = master.node .. "/rocketmq.lua"
+            local text = process.read(policy)
+            local view = 'policy.replicate = { exclude = { topic = { "t_l*" } } }\n'
+            local excluding = text:gsub("return policy%s*$", function(last) return view .. last end)
+            for _, version in ipairs { excluding, text } do
+                process.write(policy, version)
+                local _, status, errors = master:metasyncctl("policy", "reload", "--force")
+                assert.equal(0, status, errors)
+            end
+            process.eventually("the topic is logged again", function() return master:entries("topic").t_l1 end)
+            same()
+        end)
+
+        test("a slave begins with nothing", function()
+            slave:kill()
+            assert(os.execute("rm -rf " .. process.quote(slave.node)) == 0)
+            slave:start():in_sync(60)
+            S = slave:rpc()
+            same(20)
+        end)
+
+        test("a master is killed after changes that its files lack", function()
+            for i = 1, 20 do M:create_topic("t_last" .. i) end
+            M:delete_topic "t_last1"
+            M:commit("GID_a", "t_a", 0, 77)
+            process.eventually("the offset is logged", function() return master:entries("offset")["t_a@GID_a/0"] == 77 end)
+            master:kill():start():leads(60)
+            M = master:rpc()
+            assert.is_not_nil(M:topics().t_last20)
+            assert.is_nil(M:topics().t_last1)
+            assert.equal(77, M:offset("GID_a", "t_a", 0))
+            slave:in_sync(60)
+            same(20)
+        end)
+
+        test("both end, and nothing was found", function()
+            for _, one in ipairs { slave, master } do one:terminate() end
+            for _, one in ipairs { slave, master } do
+                one.process:wait(60)
+                assert.equal(0x8f, one.process.code, one.name .. " did not end by SIGTERM: " .. tostring(one.process.signal))
+                assert.is_nil(found(one))
+            end
+        end)
     end)
 end
 

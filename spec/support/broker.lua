@@ -314,12 +314,13 @@ function Lab:wait_in_sync_set(...)
     end, 60)
 end
 
--- A broker that does not run yet. given: version, id (0), group (its broker name), plugin (true), conf, options (of the JVM), class_path.
+-- A broker that does not run yet. given: version, id (0), group (its broker name), plugin (true), conf, options (of the JVM), class_path,
+-- wrap (words in front of its command).
 function Lab:broker(name, given)
     local one = setmetatable(java(self, name, given.version or "5.5.0"), Broker)
     one.id, one.group = given.id or 0, given.group or "broker-a"
     one.plugin = given.plugin ~= false
-    one.conf, one.options, one.class_path = given.conf or {}, given.options, given.class_path
+    one.conf, one.options, one.class_path, one.wrap = given.conf or {}, given.options, given.class_path, given.wrap
     one.port = process.free_block { -2, 1, broker.PORT_OFFSET }
     one.address = "127.0.0.1:" .. one.port
     one.store = one.dir .. "/store"
@@ -334,7 +335,7 @@ function Lab:pair(given)
     local group = given.group or "broker-a"
     local function make(suffix, id, version)
         return self:broker(group .. suffix, { version = version, id = id, group = group, plugin = given.plugin, conf = given.conf,
-            options = given.options })
+            options = given.options, wrap = given.wrap })
     end
     local master, slave = make("-m", 0, given.version), make("-s", 1, given.slave_version or given.version)
     master:start()

@@ -4,7 +4,7 @@
  *  - Handles (node, table, transaction, comparison) are pointers in a long. Java's MetaNode sees to it that no call is under way, and
  *    none begins, when the node is closed; nothing here checks a handle.
  *  - Functions that can fail return a negative MS_E_* and leave the words in Native.lastError() of the same thread; they never throw,
- *    except OutOfMemoryError, which the JVM raises itself.
+ *    except OutOfMemoryError: the JVM's own, or ours where null would mean that there is no value.
  *  - Callbacks run on the node's host thread, which is attached to the JVM as a daemon at its first callback and detached when it
  *    ends. What a callback throws is caught in Java; whatever still gets here counts as a failure, and is cleared.
  *  - No array is pinned (no critical sections): calls may wait for a disk, and a pinned array would hold up the collector. */
@@ -43,5 +43,6 @@ struct bytes {
 bool bytes_get(JNIEnv *env, jbyteArray array, struct bytes *bytes);
 void bytes_done(struct bytes *bytes);
 jbyteArray bytes_new(JNIEnv *env, struct ms_bytes bytes); /* NULL for no value, or with a pending OutOfMemoryError */
+void bytes_no_memory(JNIEnv *env, const char *what);       /* throws OutOfMemoryError */
 
 #endif

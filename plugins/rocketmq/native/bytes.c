@@ -1,3 +1,4 @@
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "binding.h"
@@ -26,7 +27,19 @@ void bytes_done(struct bytes *bytes)
 jbyteArray bytes_new(JNIEnv *env, struct ms_bytes bytes)
 {
     if (!bytes.data) return NULL;
+    if (bytes.size > INT32_MAX) {
+        bytes_no_memory(env, "more bytes than an array can have");
+        return NULL;
+    }
     jbyteArray array = (*env)->NewByteArray(env, (jsize)bytes.size);
     if (array) (*env)->SetByteArrayRegion(env, array, 0, (jsize)bytes.size, bytes.data);
     return array;
+}
+
+void bytes_no_memory(JNIEnv *env, const char *what)
+{
+    jclass error = (*env)->FindClass(env, "java/lang/OutOfMemoryError");
+    if (!error) return; /* what that has thrown will do */
+    (void)(*env)->ThrowNew(env, error, what);
+    (*env)->DeleteLocalRef(env, error);
 }

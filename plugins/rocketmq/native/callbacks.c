@@ -43,7 +43,10 @@ static JNIEnv *enter(void)
     if ((*machine)->GetEnv(machine, &env, JNI_VERSION_1_8) != JNI_OK) {
         JavaVMAttachArgs arguments = {JNI_VERSION_1_8, (char *)"metasync-host", NULL};
         if ((*machine)->AttachCurrentThreadAsDaemon(machine, &env, &arguments) != JNI_OK) return NULL;
-        (void)pthread_setspecific(attached, env);
+        if (pthread_setspecific(attached, env) != 0) { /* nobody would detach it */
+            detach(NULL);
+            return NULL;
+        }
     }
     JNIEnv *result = env;
     if ((*result)->PushLocalFrame(result, LOCAL_REFERENCES) != 0) {

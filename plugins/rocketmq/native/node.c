@@ -1,4 +1,5 @@
 /* Native methods of a node: life, roles, status, policy. */
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved)
     void *env = NULL;
     (void)reserved;
     if ((*vm)->GetEnv(vm, &env, JNI_VERSION_1_8) != JNI_OK || !binding_init(vm, env)) return JNI_ERR;
+    /* At the process's end threads of a node may still run: nothing may be torn down below them. */
+    if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL)) return JNI_ERR;
     return JNI_VERSION_1_8;
 }
 
@@ -85,7 +88,7 @@ NATIVE(jlong, open)(JNIEnv *env, jclass class, jobjectArray arrays, jobject call
 {
     (void)class;
     struct bytes texts[TEXTS];
-    jlong result = 0;
+    jlong result = (*env)->GetArrayLength(env, arrays) == TEXTS ? 0 : MS_E_INVALID;
     int count = 0;
     for (; count < TEXTS && !result; count++) {
         jobject array = (*env)->GetObjectArrayElement(env, arrays, count);
@@ -164,7 +167,7 @@ NATIVE(jint, adopt)(JNIEnv *env, jclass class, jlong handle)
 NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array)
 {
     (void)class;
-    struct ms_position p;
+    struct ms_position p = {0};
     (void)ms_position(binding_of(handle)->node, &p);
     const jlong numbers[] = {p.role,           (jlong)p.reign,      (jlong)p.run,        (jlong)p.id,      (jlong)p.head,        (jlong)p.written,
                              (jlong)p.synced,  (jlong)p.replicated, (jlong)p.applied,    (jlong)p.host_applied, (jlong)p.leader_head,

@@ -105,28 +105,25 @@ NATIVE(void, end)(JNIEnv *env, jclass class, jlong txn)
 
 enum { FIRST_TRY = 4096 };
 
-/* null: there is none (lastError is "" then), or it failed */
+/* null: there is none (lastError is "" then), or it was refused */
 NATIVE(jbyteArray, get)(JNIEnv *env, jclass class, jlong table, jbyteArray key)
 {
     (void)class;
     struct bytes k;
     uint8_t room[FIRST_TRY];
-    size_t size = 0;
-    if (!bytes_get(env, key, &k)) return NULL;
+    void *data = room, *owned = NULL;
+    size_t size = 0, capacity = sizeof room;
     jbyteArray result = NULL;
-    int rc = ms_get(table_of(table), k.bytes, room, sizeof room, &size);
-    if (rc == 0) {
-        result = bytes_new(env, (struct ms_bytes){room, size});
-    } else if (rc == MS_E_LIMIT) { /* larger: into an array of that size, which may be too small again if it grows meanwhile */
-        jbyteArray array = (*env)->NewByteArray(env, (jsize)size);
-        jbyte *bytes = array ? (*env)->GetByteArrayElements(env, array, NULL) : NULL;
-        if (bytes) {
-            size_t again = 0;
-            rc = ms_get(table_of(table), k.bytes, bytes, size, &again);
-            (*env)->ReleaseByteArrayElements(env, array, bytes, 0);
-            if (rc == 0 && again == size) result = array;
-        }
+    int rc = bytes_get(env, key, &k) ? ms_get(table_of(table), k.bytes, data, capacity, &size) : MS_E_MEMORY;
+    while (rc == MS_E_LIMIT) { /* larger; and it may grow again before it is read */
+        free(owned);
+        capacity = size;
+        data = owned = malloc(capacity);
+        rc = data ? ms_get(table_of(table), k.bytes, data, capacity, &size) : MS_E_MEMORY;
     }
+    if (rc == 0) result = bytes_new(env, (struct ms_bytes){data, size});
+    if (rc == MS_E_MEMORY) bytes_no_memory(env, "a value of a table");
+    free(owned);
     bytes_done(&k);
     return result;
 }
