@@ -410,7 +410,7 @@ function paths.under(title, given, found)
             for i = 1, 20 do M:create_topic("t_last" .. i) end
             M:delete_topic "t_last1"
             M:commit("GID_a", "t_a", 0, 77)
-            process.eventually("the offset is logged", function() return master:entries("offset")["t_a@GID_a/0"] == 77 end)
+            process.eventually("the offset is logged", function() return slave:entries("offset")["t_a@GID_a/0"] == 77 end)
             master:kill():start():leads(60)
             M = master:rpc()
             assert.is_not_nil(M:topics().t_last20)
