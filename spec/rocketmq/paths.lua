@@ -384,6 +384,14 @@ function paths.under(title, given, found)
         groups(test)
         offsets(test)
 
+        test("a group is large", function()
+            local times = json.array {}
+            for i = 1, 1500 do times[i] = 1000000 + i end
+            M:create_group("GID_large", { groupRetryPolicy = { type = "CUSTOMIZED", customizedRetryPolicy = { next = times } } })
+            same()
+            assert.is_true(#broker.text(S:groups().GID_large) > 10000)
+        end)
+
         test("a policy is reloaded that leaves topics out, and the old one again", function()
             local policy = master.node .. "/rocketmq.lua"
             local text = process.read(policy)
