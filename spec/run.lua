@@ -174,6 +174,7 @@ local STEPS = {
     demo = function() return command("demo", MAKE .. "demo", 120) end,
     rocketmq = function() -- real brokers with the plugin; two files at a time, since most of it is waiting
         if not command("rocketmq-build", MAKE .. "jar brokers all", 900) then return false end
+        if not command("rocketmq-asan", MAKE .. "VARIANT=asan jni", 600) then return false end
         local ok = command("rocketmq-java", MAKE .. "java-test", 300)
         return spec_folder("rocketmq", "spec/rocketmq", "", 600, 2) and ok
     end,

@@ -23,6 +23,9 @@ $(JNI_LIB): $(JNI_OBJ) $(FILES_OBJ) $(CORE_OBJ) $(STATIC_LIBS) plugins/rocketmq/
 
 -include $(JNI_OBJ:.o=.d)
 
+.PHONY: jni
+jni: $(JNI_LIB) ## build the RocketMQ plugin's native library alone (VARIANT=asan: with sanitizers)
+
 MVN := mvn -B -q -Dstyle.color=never
 
 $(JAR): $(JNI_LIB) $(JAVA_SRC) $(POLICY_TEXT)

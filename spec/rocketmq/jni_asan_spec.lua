@@ -13,7 +13,7 @@ local function output_of(command)
 end
 
 -- Before describe: a failure is to be of this file, not of a test.
-output_of("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make --no-print-directory -j2 VARIANT=asan " .. LIBRARY)
+output_of("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make --no-print-directory -j2 VARIANT=asan jni")
 
 -- They have to be first in the process. The JVM uses SIGSEGV itself, and its own memory is not to be searched for leaks.
 local function preload()
