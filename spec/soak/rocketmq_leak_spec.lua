@@ -9,7 +9,7 @@ local shown = require "spec.rocketmq.shown"
 
 local MINUTES = tonumber(os.getenv("MS_LEAK_MINUTES")) or 10
 local NAMES, ROWS = 40, 4
-local GROWTH_KB = 4096
+local GROWTH_KB = 2048
 local EVERY = 5 -- seconds between two looks
 
 local OPTIONS = { "-Xms160m", "-Xmx160m", "-XX:+AlwaysPreTouch" }
