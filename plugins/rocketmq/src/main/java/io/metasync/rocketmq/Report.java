@@ -91,11 +91,16 @@ final class Report {
             Map<String, Object> following = part(status, "following");
             info.put("metasync_leader", followed == null ? text(following, "leader") : followed);
             info.put("metasync_link", text(following, "state"));
-            info.put("metasync_lag", String.valueOf(Math.max(0, position.leaderHead - position.hostApplied)));
+            info.put("metasync_lag", lag(position, text(following, "state")));
         } else {
             info.put("metasync_followers", followers(status));
             info.put("metasync_at_risk", String.valueOf(sum(list(status, "tables"), "at_risk_entries")));
         }
+    }
+
+    /** How far the leader is, only records that stream say: the positions of a leader that is refused, for one, are of another history. */
+    private static String lag(MetaNode.Position position, String link) {
+        return link.equals("stream") ? String.valueOf(Math.max(0, position.leaderHead - position.hostApplied)) : "unknown";
     }
 
     private long refusedOffers() {
