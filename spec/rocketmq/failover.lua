@@ -275,6 +275,7 @@ function controller.fails(pair, number)
     local killed_at = process.now()
     if number % 5 == 4 then -- nobody is left to be elected, which counts as a master too: its epoch overtakes our reigns
         local had = rows_of(pair.slave:rpc())
+        pair.master.process:kill(process.SIGSTOP) -- else it may see its slave go, and take it out of the SyncStateSet
         pair.slave:kill()
         pair.master:kill()
         pair.consumption:broker_is_gone()

@@ -13,7 +13,7 @@ import org.apache.rocketmq.remoting.protocol.DataVersion;
  *
  * <pre>
  *   1. the node leads (asks its peers), or is promoted: a node that followed first applies all that it has
- *   2. when the broker has just started: its tables, as loaded from its files, are compared with the log, so that nobody is rewound by an
+ *   2. when the tables are as the broker loaded them: they are compared with the log, so that nobody is rewound by an
  *      old file; what the log knows better is brought into the broker's objects
  *   3. from here on the broker's maps log
  *   4. what the broker has changed before that is found by going through all tables, and logged
@@ -42,7 +42,7 @@ final class Leading {
 
     /** What the broker knows of this role. */
     static final class Claim {
-        /** The broker has just loaded its files. */
+        /** The broker's tables are as it loaded them from its files. */
         boolean loaded;
         /** The broker was made master: it asks nobody, and opens a new reign. Otherwise it was it before. */
         boolean promoted;

@@ -63,6 +63,7 @@ final class Replication {
     private volatile MetaNode node;
     private volatile Leading leading;
     private String followed;
+    private boolean fromFiles = true; /* the broker's tables are as it loaded them, which may be older than the log: compared when the node leads */
     private long retryAt = System.nanoTime();
     private long auditAt;
     private long catchUpAt = System.nanoTime();
@@ -95,7 +96,7 @@ final class Replication {
 
     void load() {
         tables.values().forEach(BrokerTable::observe);
-        step(true, isMaster());
+        step(isMaster());
     }
 
     void start() {
@@ -235,7 +236,7 @@ final class Replication {
     /** The broker changes its role right now; it waits for this. */
     void statusChanged(boolean master) {
         if (master && hasMasterRole() && (!isElected() || term() > 0)) {
-            step(false, true);
+            step(true);
         } else if (!master && !hasMasterRole()) {
             roles.lock();
             try {
@@ -247,8 +248,8 @@ final class Replication {
         wake();
     }
 
-    /** Brings the node to what the broker is by now. loaded: the broker has just loaded its files. */
-    private void step(boolean loaded, boolean master) {
+    /** Brings the node to what the broker is by now. */
+    private void step(boolean master) {
         roles.lock();
         try {
             if (stopped) {
@@ -264,7 +265,7 @@ final class Replication {
                     rest();
                 } else {
                     resume();
-                    take(loaded, master);
+                    take(master);
                 }
             }
         } catch (IOException | RuntimeException e) {
@@ -279,6 +280,7 @@ final class Replication {
             Log.info("switched off, the broker syncs its metadata as without it");
         }
         closeNode();
+        fromFiles = false;
         refuse(null);
         ownSync.pause(false);
         state = OFF;
@@ -286,13 +288,13 @@ final class Replication {
         retryAt = System.nanoTime();
     }
 
-    private void take(boolean loaded, boolean master) throws IOException {
+    private void take(boolean master) throws IOException {
         MetaNode.Position position = node.position();
         if (!position.enabled) {
             return; /* just now: the next step rests */
         }
         if (master) {
-            beMaster(loaded, position.role);
+            beMaster(position.role);
         } else {
             beSlave(position);
         }
@@ -306,6 +308,7 @@ final class Replication {
         resign();
         refuse(null);
         followed = null;
+        fromFiles = false;
         copies(null);
         calm = false;
         sync.forget();
@@ -333,6 +336,7 @@ final class Replication {
         state = words;
         report.state(state);
         closeNode();
+        fromFiles &= !isMaster(); /* a master's clients go on changing them */
         retryAt = System.nanoTime() + settings.retryMs * 1_000_000L;
     }
 
@@ -356,9 +360,9 @@ final class Replication {
 
     // ---- master -----------------------------------------------------------------------------------------------------------------------
 
-    private void beMaster(boolean loaded, int role) throws IOException {
+    private void beMaster(int role) throws IOException {
         if (leading == null) {
-            lead(loaded, true);
+            lead(true);
         } else if (role != MetaNode.ROLE_LEADER) {
             lost();
         } else if (System.nanoTime() - auditAt >= 0) {
@@ -366,8 +370,8 @@ final class Replication {
         }
     }
 
-    /** compares: the broker's tables come from its files. retries: data that it can't lead with may be moved aside. */
-    private void lead(boolean compares, boolean retries) throws IOException {
+    /** retries: data that it can't lead with may be moved aside. */
+    private void lead(boolean retries) throws IOException {
         if (dir.lostReign() != DataDir.NONE && !isElected()) {
             Leading.askAbove(dir.lostReign(), node, Peers.of(broker, settings));
             closeNode();
@@ -375,7 +379,7 @@ final class Replication {
         }
         Leading made = new Leading(node, tables, versions);
         Leading.Claim claim = new Leading.Claim();
-        claim.loaded = compares;
+        claim.loaded = fromFiles;
         claim.promoted = isElected() || followed != null || dir.followedLast() || dir.lostReign() != DataDir.NONE;
         claim.leastReign = Math.max(isElected() ? term() : 0, dir.lostReign() + 1);
         claim.peers = () -> Peers.of(broker, settings);
@@ -389,10 +393,11 @@ final class Replication {
             closeNode();
             dir.moveAside(e.getMessage());
             openNode();
-            lead(compares, false);
+            lead(false);
             return;
         }
         leading = made;
+        fromFiles = false;
         refuse(null);
         calm = false;
         followed = null;
@@ -468,6 +473,7 @@ final class Replication {
         node.follow(address);
         dir.remember("follower", node.position().knownReign);
         followed = address;
+        fromFiles = false;
         copies(node);
         sync.forget();
         state = "follows " + address;
@@ -513,7 +519,7 @@ final class Replication {
             try {
                 await();
                 if (!stopped) {
-                    step(false, isMaster());
+                    step(isMaster());
                     poll();
                     if (!calm) { /* else only what is applied changes something */
                         changed();
