@@ -4,10 +4,8 @@ local process = require "spec.support.process"
 
 local BUILD = os.getenv("MS_BUILD") or "build/release"
 
--- Set up in a way that the plugin does not replicate: what it says of each.
+-- Set up in a way that the plugin does not replicate: what it says of each. (Of all such ways: SupportTest.java.)
 local REFUSED = {
-    acting = { says = "enableSlaveActingMaster", conf = { enableSlaveActingMaster = true } },
-    dledger = { says = "enableDLegerCommitLog", conf = { enableDLegerCommitLog = true, dLegerGroup = "dledger", dLegerSelfId = "n0" } },
     rocksdb = { says = "RocksDBTopicConfigManager", conf = { storeType = "defaultRocksDB" } },
     lmq = { says = "enableLmq", conf = { enableLmq = true, enableMultiDispatch = true } },
 }
@@ -37,7 +35,6 @@ describe("a broker with the jar", function()
                 refused[name] = lab:broker(name, { group = name, conf = given.conf })
                 all[#all + 1] = refused[name]
             end
-            refused.dledger.conf.dLegerPeers = "n0-127.0.0.1:" .. process.free_port()
             os.execute("mkdir -p " .. process.quote(lab.dir .. "/blocked/conf"))
             process.write(lab.dir .. "/blocked/conf/metasync.lua", BLOCKING)
             process.write(lab.dir .. "/blocked/conf/rocketmq.lua", process.read "lua/policies/rocketmq.lua")
@@ -104,11 +101,7 @@ describe("a broker with the jar", function()
     it("and a way of keeping metadata that is not replicated works without it; one WARN line says why, and so does its status", function()
         for name, one in pairs(refused) do
             local why = REFUSED[name].says
-            if name == "dledger" then
-                process.eventually("it has elected itself", function() return pcall(works, one) end, 60)
-            else
-                works(one)
-            end
+            works(one)
             local said = lines(one, "WARN")
             assert.equal(1, #said, name)
             assert.truthy(said[1]:find("not started, the broker syncs its metadata as without it: ", 1, true), said[1])

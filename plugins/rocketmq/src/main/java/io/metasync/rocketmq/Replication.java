@@ -31,6 +31,7 @@ final class Replication {
     private static final int CALM_MS = 1000;
     private static final int PERSIST_MS = 1000;
     private static final int SOON_MS = 1;
+    private static final int PATIENCE_MS = 1000;
     private static final int CATCH_UP_MS = 1000;
     private static final String OFF = "off";
     private static final String OFF_BY_POLICY = "off, its policy says replicate.enabled = false";
@@ -582,16 +583,22 @@ final class Replication {
     // ---- for operators ----------------------------------------------------------------------------------------------------------------
 
     void describe(Map<String, String> info) {
-        if (!roles.tryLock()) {
-            info.put("metasync_state", "its role is changing");
-            return;
-        }
+        boolean locked = false;
         try {
-            report.describe(info, node, followed, ownSync.isPaused(), leading == null ? Collections.emptyMap() : leading.blocked());
+            locked = roles.tryLock(PATIENCE_MS, TimeUnit.MILLISECONDS); /* a change of role may take long, a step of the watcher does not */
+            if (locked) {
+                report.describe(info, node, followed, ownSync.isPaused(), leading == null ? Collections.emptyMap() : leading.blocked());
+            } else {
+                info.put("metasync_state", "its role is changing");
+            }
         } catch (MetasyncException e) {
             info.put("metasync_state", e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         } finally {
-            roles.unlock();
+            if (locked) {
+                roles.unlock();
+            }
         }
     }
 }
