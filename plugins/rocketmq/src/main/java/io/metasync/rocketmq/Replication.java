@@ -4,11 +4,7 @@ import java.io.IOException;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.concurrent.Executors;
-import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.common.MixAll;
@@ -29,7 +25,6 @@ import org.apache.rocketmq.store.config.BrokerRole;
 final class Replication {
     static final int POLL_MS = 200;
     private static final int CALM_MS = 1000;
-    private static final int PERSIST_MS = 1000;
     private static final int SOON_MS = 1;
     private static final int PATIENCE_MS = 1000;
     private static final int CATCH_UP_MS = 1000;
@@ -47,15 +42,9 @@ final class Replication {
     private final Overrun overrun;
     private final Adoption adoption;
     private final Report report;
-    private final ScheduledExecutorService files = Executors.newSingleThreadScheduledExecutor(task -> {
-        Thread thread = new Thread(task, "metasync-files");
-        thread.setDaemon(true);
-        return thread;
-    });
+    private final BrokerFiles files = new BrokerFiles(tables.values());
     private final Thread watcher = new Thread(this::watch, "metasync-watch");
-    private final AtomicBoolean filesDue = new AtomicBoolean();
     private volatile boolean stopped;
-    private volatile boolean started;
     private volatile boolean calm;
     private boolean woken;
 
@@ -103,36 +92,7 @@ final class Replication {
     void start() {
         Names.open();
         watcher.start();
-        started = true;
-        changed();
-    }
-
-    /** The broker's objects may have changed: their files are written soon, all that comes until then in one go. */
-    private void changed() {
-        if (started && filesDue.compareAndSet(false, true)) {
-            try {
-                files.schedule(this::persist, PERSIST_MS, TimeUnit.MILLISECONDS);
-            } catch (RejectedExecutionException e) {
-                filesDue.set(true); /* for ever: it stops, and writes them a last time */
-            }
-        }
-    }
-
-    private void persist() {
-        filesDue.set(false);
-        writeFiles(false);
-    }
-
-    private void writeFiles(boolean all) {
-        for (BrokerTable table : tables.values()) {
-            try {
-                if (all || !table.isWrittenByBroker()) {
-                    table.persist();
-                }
-            } catch (RuntimeException e) {
-                Log.warn("table " + table.name() + " could not be written to the broker's file", e);
-            }
-        }
+        files.start();
     }
 
     void stop() {
@@ -150,8 +110,7 @@ final class Replication {
         } finally {
             roles.unlock();
         }
-        files.shutdown();
-        writeFiles(true);
+        files.stop();
     }
 
     // ---- the node -------------------------------------------------------------------------------------------------------------------
@@ -166,7 +125,7 @@ final class Replication {
         config.secret = settings.secret;
         config.control = settings.control();
         config.policyFile = policyFile;
-        node = MetaNode.open(config, new Host(tables, this::wake, this::changed));
+        node = MetaNode.open(config, new Host(tables, this::wake, files::changed));
     }
 
     private void closeNode() {
@@ -523,7 +482,7 @@ final class Replication {
                     step(isMaster());
                     poll();
                     if (!calm) { /* else only what is applied changes something */
-                        changed();
+                        files.changed();
                     }
                 }
             } catch (InterruptedException e) {
