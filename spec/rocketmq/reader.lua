@@ -1,0 +1,37 @@
+-- Asks a broker over and over, as fast as it can, for a topic, a group and a request mode that nobody changes, until a file says stop:
+--
+--     luajit spec/rocketmq/reader.lua PORT TOPIC GROUP STOP
+--
+-- Prints "N looks" and, a line each, how often which of them was missing.
+local Rpc = require "spec.support.rocketmq_rpc"
+
+local port, topic, group, stop = tonumber(arg[1]), arg[2], arg[3], arg[4]
+local rpc = assert(Rpc.connect(port))
+local looks, missing = 0, {}
+
+local function look(what, found)
+    looks = looks + 1
+    if not found then missing[what] = (missing[what] or 0) + 1 end
+end
+
+local function is_stopped()
+    local file = io.open(stop)
+    if file then file:close() end
+    return file ~= nil
+end
+
+local function names(code, name) -- in the answer's text: to decode all of it would take longer than what is looked for
+    local _, body = rpc:call(code)
+    return body:find('"' .. name .. '"', 1, true)
+end
+
+repeat
+    for _ = 1, 20 do
+        look("topic " .. topic, rpc:request(351, { topic = topic }).code == 0)
+        look("group " .. group, names(201, group))
+        look("mode of " .. topic, names(402, topic))
+    end
+until is_stopped()
+
+print(("%d looks"):format(looks))
+for what, count in pairs(missing) do print(("%s was missing %d times"):format(what, count)) end
