@@ -2,7 +2,7 @@
 --
 --     luajit spec/mutants.lua            all of them (`make mutants`)
 --     luajit spec/mutants.lua NAME...    some
---     luajit spec/mutants.lua --part 1/2 every second one, for two processes side by side
+--     luajit spec/mutants.lua --jobs 2   so many at a time
 --
 -- The tree is not touched: the broken file is compiled beside its directory, into a library of its own under build/mutants/, and
 -- the spec runs against that. A mutant whose text is not found any more fails, so that the list follows the code.
@@ -10,7 +10,7 @@ local list = dofile("spec/mutants_list.lua")
 
 local BUILD = "build/release"
 local pkg_config = io.popen("pkg-config --cflags luajit")
-local FLAGS = "-std=gnu11 -D_GNU_SOURCE -fPIC -pthread -O1 -g -w " .. pkg_config:read("*l")
+local FLAGS = "-std=gnu11 -D_GNU_SOURCE -fPIC -pthread -O1 -w " .. pkg_config:read("*l")
 pkg_config:close()
 
 local function read(path)
@@ -51,8 +51,10 @@ local function objects(mutant, object)
     return table.concat(all, " ")
 end
 
+-- Its first failure is enough.
 local function runs(mutant, library, log)
-    return sh(("%s MS_LIB=%s timeout 300 busted --lua=luajit %s >%s 2>&1"):format(mutant.env or "", library, mutant.spec, log))
+    local command = "%s MS_LIB=%s timeout 300 busted --lua=luajit --no-keep-going %s >%s 2>&1"
+    return sh(command:format(mutant.env or "", library, mutant.spec, log))
 end
 
 -- Builds the library with `text` in the place of the mutant's file, in a folder of its own, and runs the spec: whether that
@@ -69,42 +71,79 @@ local function passes(mutant, text, dir)
     return runs(mutant, library, dir .. "/log")
 end
 
--- A spec that fails here without any change would notice everything: each one has to pass first.
-local sound = {}
-
-local function passes_unbroken(mutant)
-    local key = (mutant.env or "") .. mutant.spec
-    if sound[key] == nil then
-        sound[key] = runs(mutant, BUILD .. "/libmetasync-private.so", ("build/mutants/%s.unbroken"):format(mutant.name))
-    end
-    return sound[key]
+-- A spec that fails here without any change would notice everything: each one has to pass first. One test for each spec.
+local function unbroken_of(mutant)
+    return (("unbroken-%s-%s"):format(mutant.spec:match("^spec/(.*)_spec.lua$"), mutant.env or ""):gsub("%W+", "-"):gsub("%-$", ""))
 end
 
-local function run(mutant)
+local function check_unbroken(mutant)
+    local log = ("build/mutants/%s.unbroken"):format(unbroken_of(mutant))
+    if runs(mutant, BUILD .. "/libmetasync-private.so", log) then return true, mutant.spec .. " passes without a change" end
+    return false, ("%s fails without a change, see %s"):format(mutant.spec, log)
+end
+
+local function check_mutant(mutant)
     local text = broken(mutant)
     if not text then return false, "the text to change is not in " .. mutant.file .. " exactly once" end
-    if not passes_unbroken(mutant) then return false, mutant.spec .. " fails without the change, see build/mutants/" .. mutant.name .. ".unbroken" end
     local passed, why = passes(mutant, text, "build/mutants/" .. mutant.name)
     if passed == nil then return false, why end
     return not passed, (passed and "NOT NOTICED by " or "noticed by ") .. mutant.spec
 end
 
+-- Every task by its name: the mutants, and before them the specs that they need.
+local tasks, order = {}, {}
+
+local function add(name, check, mutant)
+    if tasks[name] then return end
+    tasks[name] = function() return check(mutant) end
+    order[#order + 1] = name
+end
+
+local function report(name, ok, what)
+    print(("%-28s %-5s %s"):format(name, ok and "ok" or "BAD", what))
+    io.stdout:flush()
+end
+
+local function run_one(name)
+    local ok, what = tasks[name]()
+    report(name, ok, what)
+end
+
+-- Each task in a process of its own; its line of output is its result.
+local function run_all(names, jobs)
+    local good, bad = 0, 0
+    local pipe = io.popen(("echo %s | xargs -r -n 1 -P %d luajit spec/mutants.lua --one"):format(table.concat(names, " "), jobs))
+    for line in pipe:lines() do
+        print(line)
+        io.stdout:flush()
+        if line:find("^%S+%s+ok ") then good = good + 1 else bad = bad + 1 end
+    end
+    pipe:close()
+    if good + bad ~= #names then bad = bad + #names - good - bad end -- one that died said nothing
+    print(("%d passed, %d failed"):format(good, bad))
+    return bad == 0 and good > 0
+end
+
+local jobs, one, wanted = 1, nil, {}
+local i = 1
+while arg[i] do
+    if arg[i] == "--jobs" then
+        jobs, i = tonumber(arg[i + 1]), i + 1
+    elseif arg[i] == "--one" then
+        one, i = arg[i + 1], i + 1
+    else
+        wanted[arg[i]] = true
+    end
+    i = i + 1
+end
+local all = next(wanted) == nil
+for _, mutant in ipairs(list) do
+    if all or wanted[mutant.name] then add(unbroken_of(mutant), check_unbroken, mutant) end
+end
+for _, mutant in ipairs(list) do
+    if all or wanted[mutant.name] then add(mutant.name, check_mutant, mutant) end
+end
+if one then return run_one(one) end
 if not sh("make --no-print-directory -s private") then os.exit(2) end
 sh("mkdir -p build/mutants")
-local wanted, names, part, parts = {}, arg, 0, 1
-if arg[1] == "--part" then
-    part, parts = arg[2]:match("^(%d+)/(%d+)$")
-    names = {}
-end
-for _, name in ipairs(names) do wanted[name] = true end
-local good, bad = 0, 0
-for i, mutant in ipairs(list) do
-    if i % tonumber(parts) == tonumber(part) % tonumber(parts) and (#names == 0 or wanted[mutant.name]) then
-        local ok, what = run(mutant)
-        print(("%-28s %-5s %s"):format(mutant.name, ok and "ok" or "BAD", what))
-        io.stdout:flush()
-        if ok then good = good + 1 else bad = bad + 1 end
-    end
-end
-print(("%d passed, %d failed"):format(good, bad))
-os.exit(bad == 0 and good > 0 and 0 or 1)
+os.exit(run_all(order, jobs) and 0 or 1)

@@ -7,6 +7,7 @@ local C, ffi = ms.C, ms.ffi
 local function policy_of(buffered)
     local policy = ffi.new("struct ms_policy")
     C.ms_policy_init(policy)
+    policy.mark_every_ms = 3600000 -- positions are compared: no mark may come between
     for i, name in ipairs(buffered) do
         ffi.copy(policy.tables[i - 1].name, name)
         policy.tables[i - 1].interval_ms = 3600000
