@@ -154,7 +154,7 @@ tsan: ## C programs with threads under ThreadSanitizer
 mutants: private ## break the code once per row of spec/mutants_list.lua; each break must be noticed
 	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/mutants.lua $(MUTANTS)
 
-soak: ## 210 failovers of real brokers (MS_ROUNDS=70 of each kind); simulator specs with new seeds, chaos, leaks: over and over, MINUTES=10
+soak: ## 220 failovers of real brokers (MS_ROUNDS=55 of each of four kinds); simulator specs with new seeds, chaos, leaks: over and over, MINUTES=10
 	@env -u MAKEFLAGS -u MAKELEVEL luajit spec/run.lua soak
 
 # Each spec/fuzz/NAME.mk has fuzz-NAME, which must find nothing, and fuzz-NAME-planted, which must find a bug put in on purpose.

@@ -251,8 +251,8 @@ local STEPS = {
         local deadline, round = now() + 60 * (tonumber(os.getenv("MINUTES")) or 10), 0
         local there = os.execute("test -d build/brokers/5.5.0/lib") == 0 -- make brokers jar
         local failover = { "spec/rocketmq/failover_plain_spec.lua", "spec/rocketmq/failover_controller_spec.lua" }
-        -- once, however few the minutes: 70 rounds of each of their three tests
-        if there and not spec_files("soak", failover, "MS_ROUNDS=" .. (os.getenv("MS_ROUNDS") or 70), 7200, 2) then return false end
+        -- once, however few the minutes: 55 rounds of each of their four tests
+        if there and not spec_files("soak", failover, "MS_ROUNDS=" .. (os.getenv("MS_ROUNDS") or 55), 7200, 2) then return false end
         repeat
             round = round + 1
             if not spec_folder("soak", "spec/sim", ("MS_SEED=%d"):format(os.time() * 1000 + round), 1200) then return false end

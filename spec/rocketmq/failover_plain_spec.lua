@@ -1,6 +1,6 @@
 local failover = require "spec.rocketmq.failover"
 
 describe("a pair of brokers, restarted by an operator", function()
-    failover.rounds("plain", "5.5.0", 4)
+    failover.rounds("plain", "5.5.0", 3)
     failover.rounds("plain", "5.3.3", 2)
 end)

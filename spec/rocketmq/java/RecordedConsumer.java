@@ -20,6 +20,7 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
  */
 final class RecordedConsumer {
     private static final int COMMIT_MS = 100;
+    private static final long HELD = -1;
 
     private final DefaultMQPushConsumer consumer;
     private final List<String> delivered = new ArrayList<>(); /* "KEY QUEUE OFFSET NANOS" */
@@ -49,6 +50,9 @@ final class RecordedConsumer {
     }
 
     private void take(MessageExt message) {
+        while (paceMs == HELD && !hasCrashed()) {
+            pause(COMMIT_MS / 10);
+        }
         synchronized (this) {
             if (!crashed) {
                 delivered.add(message.getKeys() + " " + message.getQueueId() + " " + message.getQueueOffset() + " " + System.nanoTime());
@@ -57,8 +61,12 @@ final class RecordedConsumer {
         if (hasCrashed()) {
             stopHere();
         }
+        pause(Math.max(0, paceMs));
+    }
+
+    private static void pause(long ms) {
         try {
-            Thread.sleep(paceMs);
+            Thread.sleep(ms);
         } catch (InterruptedException e) {
             stopHere();
         }
@@ -80,6 +88,7 @@ final class RecordedConsumer {
         }
     }
 
+    /** So long for each message; -1: no more of them for now. */
     void pace(long ms) {
         paceMs = ms;
     }
