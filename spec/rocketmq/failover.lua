@@ -5,7 +5,7 @@
 --                  are killed
 --
 -- What was acknowledged is looked up on the new master by RPC; then the old one returns as a slave, and both have to agree, entry by entry.
--- The next round kills the other one. All the while a real consumer consumes what a real producer has sent.
+-- The next round kills the other one. A real consumer is in the middle of what a real producer has sent when the master goes.
 --
 --     MS_ROUNDS=50 MS_SEED=7 busted --lua=luajit spec/rocketmq/failover_plain_spec.lua
 --
