@@ -203,10 +203,11 @@ function Broker:wait(what, fn, seconds)
     end, seconds or 30)
 end
 
--- A slave that has everything, and has paused the broker's own sync.
+-- A slave that has everything, and has paused the broker's own sync. Not one that refuses its leader's history: that lags behind nothing.
 function Broker:in_sync(seconds)
     self:wait("is in sync", function(info)
-        return info.metasync_role == "follower" and info.metasync_own_sync == "paused" and info.metasync_lag == "0"
+        return info.metasync_role == "follower" and info.metasync_link == "stream" and info.metasync_own_sync == "paused" and
+            info.metasync_lag == "0"
     end, seconds)
     return self
 end

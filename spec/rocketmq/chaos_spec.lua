@@ -99,12 +99,25 @@ describe("a pair of brokers under load", function()
         shown.same(master, slave, 20)
     end)
 
+    -- Waits until the master's file has what it shows.
+    local function written(name, field, has)
+        process.eventually(name .. " is written", function()
+            local file = master:file(name)
+            local what = broker.difference(has[field], file and file[field] or {}, name)
+            return what == nil, what
+        end, 30)
+    end
+
     check("whose master starts with a damaged directory fills a new one from its files, and its slave agrees", function()
         -- A heartbeat that only the slave got has made a group there: nothing that the master could lack, and no reason to refuse it.
         slave:rpc():heartbeat("GID_of_the_slave", "c1")
         assert.is_not_nil(slave:rpc():groups().GID_of_the_slave)
-        local topics = master:rpc():topics()
-        master:stop()
+        local M = master:rpc()
+        local topics = M:topics()
+        written("topics.json", "topicConfigTable", M:all_topics())
+        written("subscriptionGroup.json", "subscriptionGroupTable", M:all_groups())
+        written("consumerOffset.json", "offsetTable", M:all_offsets())
+        master:kill() -- an end in order takes a quarter of a minute
         damage(master)
         master:start():leads(60)
         assert.is_true(has_error(master, "moved to"))
