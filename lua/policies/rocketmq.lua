@@ -12,7 +12,8 @@ policy.ack = "disk"
 
 -- A broker that can't write its metadata still serves messages: go on unreplicated, loudly.
 policy.log = { keep = "256MiB", max = "1GiB", on_failure = "pass" }
-policy.snapshot = { every = "30s", keep = 2 }
+-- Seldom: it writes all tables, whatever has changed; the log has the rest. A busy broker makes one after 64 MiB of log.
+policy.snapshot = { every = "10m", keep = 2 }
 
 -- Two hosts that have nothing to tell each other wake as seldom as that allows.
 policy.links = { heartbeat = "2500ms", timeout = "5s" }

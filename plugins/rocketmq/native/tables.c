@@ -128,72 +128,38 @@ NATIVE(jbyteArray, get)(JNIEnv *env, jclass class, jlong table, jbyteArray key)
     return result;
 }
 
-struct listed {
+struct keys {
     uint8_t *data;
     size_t size, room;
 };
 
-static bool listed_grow(struct listed *listed, size_t more)
-{
-    if (listed->size + more <= listed->room) return true;
-    size_t room = listed->room * 2 + more;
-    uint8_t *data = room <= INT32_MAX ? realloc(listed->data, room) : NULL;
-    if (!data) return false;
-    listed->data = data;
-    listed->room = room;
-    return true;
-}
-
-static void listed_add(struct listed *listed, const void *data, size_t size)
-{
-    memcpy(listed->data + listed->size, data, size);
-    listed->size += size;
-}
-
 static int add_key(void *context, struct ms_bytes key, struct ms_bytes value)
 {
-    struct listed *listed = context;
+    struct keys *keys = context;
     uint32_t size = (uint32_t)key.size;
     (void)value;
-    if (!listed_grow(listed, sizeof size + size)) return MS_E_MEMORY;
-    listed_add(listed, &size, sizeof size);
-    listed_add(listed, key.data, size);
+    if (keys->size + sizeof size + size > keys->room) {
+        size_t room = keys->room * 2 + sizeof size + size;
+        uint8_t *data = room <= INT32_MAX ? realloc(keys->data, room) : NULL;
+        if (!data) return MS_E_MEMORY;
+        keys->data = data;
+        keys->room = room;
+    }
+    memcpy(keys->data + keys->size, &size, sizeof size);
+    memcpy(keys->data + keys->size + sizeof size, key.data, size);
+    keys->size += sizeof size + size;
     return 0;
 }
 
-static int add_entry(void *context, struct ms_bytes key, struct ms_bytes value)
-{
-    struct listed *listed = context;
-    uint32_t sizes[2] = {(uint32_t)key.size, (uint32_t)value.size};
-    if (!listed_grow(listed, sizeof sizes + key.size + value.size)) return MS_E_MEMORY;
-    listed_add(listed, sizes, sizeof sizes);
-    listed_add(listed, key.data, key.size);
-    listed_add(listed, value.data, value.size);
-    return 0;
-}
-
-/* null if they are too many for memory, or the walk failed */
-static jbyteArray listed_all(JNIEnv *env, jlong table, ms_walk_fn add)
-{
-    struct listed listed = {.data = malloc(FIRST_TRY), .room = FIRST_TRY};
-    jbyteArray result = NULL;
-    if (listed.data && ms_walk(table_of(table), add, &listed) == 0) result = bytes_new(env, (struct ms_bytes){listed.data, listed.size});
-    free(listed.data);
-    return result;
-}
-
-/* The keys of all entries: size u32, bytes, one after the other. */
+/* The keys of all entries: size u32, bytes, one after the other; null if they are too many for memory, or the walk failed. */
 NATIVE(jbyteArray, keys)(JNIEnv *env, jclass class, jlong table)
 {
     (void)class;
-    return listed_all(env, table, add_key);
-}
-
-/* All entries: key's size u32, value's size u32, key, value, one after the other. */
-NATIVE(jbyteArray, entries)(JNIEnv *env, jclass class, jlong table)
-{
-    (void)class;
-    return listed_all(env, table, add_entry);
+    struct keys keys = {.data = malloc(FIRST_TRY), .room = FIRST_TRY};
+    jbyteArray result = NULL;
+    if (keys.data && ms_walk(table_of(table), add_key, &keys) == 0) result = bytes_new(env, (struct ms_bytes){keys.data, keys.size});
+    free(keys.data);
+    return result;
 }
 
 /* ---- comparing the host's copy with the log --------------------------------------------------------------------------------------- */

@@ -92,8 +92,11 @@ final class MetaTable {
         } finally {
             node.leave();
         }
+        if (encoded == null) {
+            throw new MetasyncException(MetasyncException.MEMORY, "the keys of table " + name + " could not be listed");
+        }
         List<byte[]> keys = new ArrayList<>();
-        for (ByteBuffer bytes = listed(encoded); bytes.hasRemaining();) {
+        for (ByteBuffer bytes = ByteBuffer.wrap(encoded).order(ByteOrder.LITTLE_ENDIAN); bytes.hasRemaining();) {
             byte[] key = new byte[bytes.getInt()];
             bytes.get(key);
             keys.add(key);
@@ -101,21 +104,14 @@ final class MetaTable {
         return keys;
     }
 
-    /** All entries, as {@link Native#entries} has them. */
-    ByteBuffer entries() {
+    /** Writes all entries into a new file: see {@link Native#writeMembers}. */
+    int writeMembers(byte[] path, byte[] head, byte[] tail) {
         node.enter();
         try {
-            return listed(Native.entries(handle));
+            return Native.writeMembers(handle, path, head, tail);
         } finally {
             node.leave();
         }
-    }
-
-    private ByteBuffer listed(byte[] encoded) {
-        if (encoded == null) {
-            throw new MetasyncException(MetasyncException.MEMORY, "the entries of table " + name + " could not be listed");
-        }
-        return ByteBuffer.wrap(encoded).order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /**

@@ -115,8 +115,8 @@ final class Native {
     /** Of all entries: size (4 bytes, little endian), bytes, one after the other. */
     static native byte[] keys(long table);
 
-    /** All entries: key's size, value's size (4 bytes each, little endian), key, value, one after the other. */
-    static native byte[] entries(long table);
+    /** A new file: head, the entries as the members of an object of JSON, tail. How many they are, or a negative code. */
+    static native int writeMembers(long table, byte[] path, byte[] head, byte[] tail);
 
     static native long compareBegin(long table, int version, long writtenUs);
 

@@ -1,27 +1,28 @@
 package io.metasync.rocketmq;
 
 import java.util.concurrent.ConcurrentMap;
-import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /**
  * A map of maps of numbers (topic@group -> queue -> offset) in which every inner map is observed too: one that the broker puts is
- * replaced by a {@link NumberMap} in front of it. `changed` hears of each inner key that has changed, come or gone.
+ * replaced by a {@link NumberMap} in front of it. `rows` makes, for a key, the one that hears of each inner key that has changed, come or gone.
  *
  * <p>A thread of the broker may hold an inner map while another one removes it from here, and put something into it that nobody will
  * ever see. So whoever hears of a change has to look the value up from here, not in the inner map.
  */
 final class NestedMap extends ObservedMap<String, ConcurrentMap<Integer, Long>> {
-    private final BiConsumer<String, Integer> changed;
+    private final Function<String, Consumer<Integer>> rows;
 
-    NestedMap(ConcurrentMap<String, ConcurrentMap<Integer, Long>> own, BiConsumer<String, Integer> changed) {
+    NestedMap(ConcurrentMap<String, ConcurrentMap<Integer, Long>> own, Function<String, Consumer<Integer>> rows) {
         super(own);
-        this.changed = changed;
+        this.rows = rows;
         own.replaceAll(this::observed);
     }
 
     NumberMap<Integer> observed(String key, ConcurrentMap<Integer, Long> inner) {
-        return inner instanceof NumberMap ? (NumberMap<Integer>) inner : new NumberMap<>(inner, leaf -> changed.accept(key, leaf));
+        return inner instanceof NumberMap ? (NumberMap<Integer>) inner : new NumberMap<>(inner, rows.apply(key));
     }
 
     @Override
@@ -39,8 +40,8 @@ final class NestedMap extends ObservedMap<String, ConcurrentMap<Integer, Long>> 
             return now;
         });
         if (maps[0] != maps[1]) {
-            tell(key, cast(maps[0]));
-            tell(key, cast(maps[1]));
+            tell(cast(maps[0]));
+            tell(cast(maps[1]));
         }
         return cast(maps[0]);
     }
@@ -52,9 +53,9 @@ final class NestedMap extends ObservedMap<String, ConcurrentMap<Integer, Long>> 
         return now != null ? now : computed;
     }
 
-    private void tell(String key, ConcurrentMap<Integer, Long> inner) {
+    private static void tell(ConcurrentMap<Integer, Long> inner) {
         if (inner != null) {
-            inner.keySet().forEach(leaf -> changed.accept(key, leaf));
+            ((NumberMap<Integer>) inner).tellAll(); /* there are no others in the broker's own map */
         }
     }
 

@@ -13,6 +13,11 @@ final class NumberMap<K> extends ObservedMap<K, Long> {
         this.changed = changed;
     }
 
+    /** As if each entry had changed. */
+    void tellAll() {
+        own().keySet().forEach(changed);
+    }
+
     @Override
     protected Long update(K key, UnaryOperator<Long> change) {
         Long[] values = new Long[2];

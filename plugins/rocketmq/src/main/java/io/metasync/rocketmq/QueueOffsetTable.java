@@ -2,14 +2,18 @@ package io.metasync.rocketmq;
 
 import java.io.File;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.function.Consumer;
 import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.broker.offset.ConsumerOffsetManager;
 import org.apache.rocketmq.remoting.protocol.DataVersion;
 
 /** Numbers of the consumer offset manager, by topic@group and queue: consumer offsets, pull offsets, reset offsets. */
 final class QueueOffsetTable extends NumberTable {
+    private static final int KEPT_KEYS = 256; /* a row's queues */
+
     private final BrokerController broker;
     private final String field;
     private final boolean versioned;
@@ -34,7 +38,7 @@ final class QueueOffsetTable extends NumberTable {
     @SuppressWarnings("unchecked")
     @Override
     void observe() {
-        map = new NestedMap((ConcurrentMap<String, ConcurrentMap<Integer, Long>>) Reflect.get(manager(), field), this::changed);
+        map = new NestedMap((ConcurrentMap<String, ConcurrentMap<Integer, Long>>) Reflect.get(manager(), field), Row::new);
         Reflect.set(manager(), field, map);
     }
 
@@ -47,14 +51,41 @@ final class QueueOffsetTable extends NumberTable {
         return Bytes.join(topicAtGroup, Integer.toString(queue).getBytes(StandardCharsets.US_ASCII));
     }
 
-    private void changed(String topicAtGroup, Integer queue) {
-        if (meta() == null) {
-            return;
+    /** Offers the changes of one topic@group. A commit is too frequent to make its leaf key anew. */
+    private final class Row implements Consumer<Integer> {
+        private final String topicAtGroup;
+        private volatile byte[][] keys = {};
+
+        Row(String topicAtGroup) {
+            this.topicAtGroup = topicAtGroup;
         }
-        if (Bytes.isKey(topicAtGroup)) {
-            offer(key(Bytes.key(topicAtGroup), queue), () -> number(topicAtGroup, queue));
-        } else {
-            refuse();
+
+        @Override
+        public void accept(Integer queue) {
+            if (meta() == null) {
+                return;
+            }
+            if (Bytes.isKey(topicAtGroup)) {
+                offer(key(queue), () -> number(topicAtGroup, queue));
+            } else {
+                refuse();
+            }
+        }
+
+        private byte[] key(int queue) {
+            byte[][] made = keys;
+            byte[] key = queue >= 0 && queue < made.length ? made[queue] : null;
+            return key != null ? key : make(queue);
+        }
+
+        private synchronized byte[] make(int queue) {
+            byte[] key = QueueOffsetTable.key(Bytes.key(topicAtGroup), queue);
+            if (queue >= 0 && queue < KEPT_KEYS) {
+                byte[][] more = Arrays.copyOf(keys, Math.max(keys.length, queue + 1));
+                more[queue] = key;
+                keys = more; /* a new array, so that others see what is in it */
+            }
+            return key;
         }
     }
 

@@ -2,7 +2,6 @@ package io.metasync.rocketmq;
 
 import java.io.File;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -62,11 +61,7 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     private boolean storeCopy() {
         try {
             MetaTable copy = copy();
-            ByteBuffer text = copy == null ? null : TableFile.compose(head(), copy.entries(), own().size(), Bytes.utf8("}}"));
-            if (text != null) {
-                TableFile.replace(file(), text);
-            }
-            return text != null;
+            return copy != null && TableFile.replace(file(), head(), copy, own().size(), Bytes.utf8("}}"));
         } catch (MetasyncException | IOException e) {
             return false;
         }

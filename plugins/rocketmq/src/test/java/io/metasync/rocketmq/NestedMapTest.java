@@ -17,7 +17,7 @@ import org.junit.Test;
 /** A map of maps hears of each inner key, however the broker comes by the inner map. */
 public class NestedMapTest {
     private final Set<String> heard = new HashSet<>();
-    private final NestedMap map = new NestedMap(new ConcurrentHashMap<>(), (key, leaf) -> heard.add(key + " " + leaf));
+    private final NestedMap map = new NestedMap(new ConcurrentHashMap<>(), key -> leaf -> heard.add(key + " " + leaf));
 
     private static ConcurrentMap<Integer, Long> inner(int queue, long offset) {
         ConcurrentMap<Integer, Long> inner = new ConcurrentHashMap<>();

@@ -2,13 +2,13 @@ package io.metasync.rocketmq;
 
 import static org.junit.Assert.assertArrayEquals;
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertNull;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import java.io.File;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -289,7 +289,7 @@ public class NodeTest {
             }
         };
         offers.lead(table);
-        NestedMap map = new NestedMap(own, (key, leaf) -> offers.offer(Bytes.key(key, leaf.toString()), () -> {
+        NestedMap map = new NestedMap(own, key -> leaf -> offers.offer(Bytes.key(key, leaf.toString()), () -> {
             ConcurrentMap<Integer, Long> inner = own.get(key);
             return inner == null ? null : inner.get(leaf);
         }));
@@ -400,41 +400,50 @@ public class NodeTest {
         assertTrue(own.isEmpty());
     }
 
-    private ByteBuffer composed(MetaTable table, int count) {
-        return TableFile.compose(Bytes.utf8("{\"dataVersion\":{},\"table\":{"), table.entries(), count, Bytes.utf8("}}"));
+    private boolean written(File file, MetaTable table, int count) throws IOException {
+        return TableFile.replace(file, Bytes.utf8("{\"dataVersion\":{},\"table\":{"), table, count, Bytes.utf8("}}"));
+    }
+
+    private static String text(File file) throws IOException {
+        return Bytes.text(Files.readAllBytes(file.toPath()));
     }
 
     @Test
     public void aFileOfTheBrokerIsMadeOfATablesValues() throws IOException {
         MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
         File file = new File(dir, "topics.json");
-        TableFile.replace(file, composed(table, 0));
-        assertEquals("{\"dataVersion\":{},\"table\":{}}", Bytes.text(Files.readAllBytes(file.toPath())));
+        assertTrue(written(file, table, 0));
+        assertEquals("{\"dataVersion\":{},\"table\":{}}", text(file));
         for (int i = 0; i < ROUNDS; i++) {
             table.put(Bytes.key("%RETRY%≈" + i), Bytes.utf8("{\"perm\":" + i + "}"));
         }
-        TableFile.replace(file, composed(table, ROUNDS));
-        Map<String, Object> read = Report.part(Report.parse(Bytes.text(Files.readAllBytes(file.toPath()))), "table");
+        assertTrue(written(file, table, ROUNDS));
+        Map<String, Object> read = Report.part(Report.parse(text(file)), "table");
         assertEquals(ROUNDS, read.size());
         for (int i = 0; i < ROUNDS; i++) {
             assertEquals(i, Report.part(read, "%RETRY%≈" + i).get("perm"));
         }
-        assertEquals("{\"dataVersion\":{},\"table\":{}}", Bytes.text(Files.readAllBytes(new File(dir, "topics.json.bak").toPath())));
+        assertEquals("{\"dataVersion\":{},\"table\":{}}", text(new File(dir, "topics.json.bak")));
         assertArrayEquals(new String[] {"node", "topics.json", "topics.json.bak"}, Stream.of(dir.list()).sorted().toArray());
     }
 
     @Test
-    public void aFileIsLeftToTheBrokerIfItHasOtherEntriesOrAKeyThatIsNotPlain() {
+    public void aFileIsLeftToTheBrokerIfItHasOtherEntriesOrAKeyThatIsNotPlain() throws IOException {
         MetaTable table = node.table("topic", MetaNode.TYPE_BYTES);
+        File file = new File(dir, "topics.json");
         table.put(Bytes.key("a"), Bytes.utf8("{}"));
-        assertNull(composed(table, 0));
-        assertNull(composed(table, 2));
-        assertTrue(composed(table, 1) != null);
+        assertTrue(written(file, table, 1));
+        String before = text(file);
+        assertFalse(written(file, table, 0));
+        assertFalse(written(file, table, 2));
         for (String key : new String[] {"a\"b", "a\\b", "a\nb"}) {
             table.put(Bytes.key(key), Bytes.utf8("{}"));
-            assertNull(composed(table, 2));
+            assertFalse(written(file, table, 2));
             table.put(Bytes.key(key), null);
         }
+        assertFalse(written(new File(dir, "nowhere/topics.json"), table, 1));
+        assertEquals(before, text(file));
+        assertArrayEquals(new String[] {"node", "topics.json"}, Stream.of(dir.list()).sorted().toArray());
     }
 
     @Test
