@@ -109,6 +109,22 @@ ssize_t writev(int fd, const struct iovec *parts, int count)
     return refused(fd, end_of(fd, total(parts, count))) ? -1 : REAL(writev)(fd, parts, count);
 }
 
+int fallocate(int fd, int mode, off_t offset, off_t size)
+{
+    return refused(fd, offset + size) ? -1 : REAL(fallocate)(fd, mode, offset, size);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t size)
+{
+    int error = verdict(fd, offset + size);
+    return error ? error : REAL(posix_fallocate)(fd, offset, size);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return refused(fd, size) ? -1 : REAL(ftruncate)(fd, size);
+}
+
 int fdatasync(int fd)
 {
     return verdict(fd, 0) == EIO ? (errno = EIO, -1) : REAL(fdatasync)(fd);
