@@ -70,6 +70,8 @@ struct ms_host_queue {
     uint32_t lines, lines_lost;
     uint32_t entered;          /* items of that kind: whoever adds them waits for some of them to be told */
     bool full_wanted;          /* FULL batches before anything else */
+    bool held_back;            /* until this follower has caught up, or knows that it can't */
+    uint64_t role_since;
     uint64_t version;          /* moves when what is queued must not be applied any more */
     uint64_t retry_at, pause_us;
     uint64_t audit_at;         /* when the next slow comparison of the host's copy is due */
@@ -223,6 +225,7 @@ void ms_host_close(struct ms_node *node);
 /* [lock] */
 void ms_host_applied(struct ms_node *node, struct ms_block *block);
 void ms_host_replaced(struct ms_node *node);
+void ms_host_look(struct ms_node *node); /* something has changed: perhaps that a follower has caught up */
 void ms_host_role(struct ms_node *node, int role, const char *reason);
 void ms_host_line(struct ms_node *node, int severity, const char *line);
 bool ms_host_entered(struct ms_node *node, const char *table, struct ms_bytes key); /* false: memory; key.data may be NULL */

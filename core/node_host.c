@@ -3,6 +3,7 @@
  *      engine ──applied block──> items ──> host thread ──> apply(DELTA), apply(DELTA), ...
  *             ──replaced, or the queue is too long──> items dropped, full_wanted ──> apply(FULL) of every table
  *
+ * A follower gives no FULL before it has caught up with its leader, so that the host does not drop what is only not here yet.
  * From time to time, when nothing is queued, the host gets a FULL for no other reason than to compare (audit).
  *
  * A FULL of a table is walked shard by shard under the lock while changes go on. The lsn at which each shard was copied is
@@ -12,6 +13,8 @@
 #include <stdio.h>
 
 enum { PART_BYTES = 256 << 10, HOLD_BYTES = 32 << 10, LINES_MAX = 1000, PAUSE_MIN_US = 100000, PAUSE_MAX_US = 10000000 };
+
+enum { HEAR_US = 3000000 }; /* how long a follower that knows no leader waits for one, before its own tables are the best there is */
 
 enum host_kind { HOST_BLOCK, HOST_ROLE, HOST_LINE, HOST_ENTERED, HOST_RESOLVED };
 
@@ -125,6 +128,7 @@ void ms_host_role(struct ms_node *node, int role, const char *reason)
     /* A leader's host writes its own copy, and may have been told "unknown": it is compared as soon as the node leads no more. */
     if (host->host.apply && role != MS_ROLE_LEADER && host->led) ms_host_replaced(node);
     host->led = role == MS_ROLE_LEADER;
+    host->role_since = ms_clock_now();
     if (host->host.role) (void)push(host, HOST_ROLE, role, NULL, reason);
     (void)pthread_cond_signal(&host->cond);
 }
@@ -455,6 +459,24 @@ static bool takes_tables(const struct ms_node *node)
     return engine->role == MS_ROLE_FOLLOWER || (engine->role == MS_ROLE_OPENING && engine->opening_host);
 }
 
+/* When a FULL that is wanted may be given. Tables without any history are never given for want of a leader. */
+static uint64_t full_at(const struct ms_node *node)
+{
+    const struct ms_host_queue *host = &node->host;
+    const struct ms_engine *engine = &node->engine;
+    int caught = engine->role == MS_ROLE_FOLLOWER ? ms_engine_caught_up(engine) : MS_CAUGHT_UP;
+    if (caught == MS_CAUGHT_UP) return host->retry_at;
+    if (caught == MS_CAUGHT_NOT || engine->store->applied == 0) return MS_FOREVER;
+    return host->role_since + HEAR_US > host->retry_at ? host->role_since + HEAR_US : host->retry_at;
+}
+
+void ms_host_look(struct ms_node *node)
+{
+    if (!node->host.held_back || ms_engine_caught_up(&node->engine) == MS_CAUGHT_NOT) return;
+    node->host.held_back = false;
+    (void)pthread_cond_signal(&node->host.cond);
+}
+
 static void *host_main(void *context)
 {
     struct ms_node *node = context;
@@ -467,7 +489,7 @@ static void *host_main(void *context)
             handle(node, ms_list_entry(host->items.next, struct host_item, node));
         } else if (host->stop) {
             break;
-        } else if (due && ms_clock_now() >= host->retry_at) {
+        } else if (due && ms_clock_now() >= full_at(node)) {
             int rc = full_all(node);
             if (rc && !host->stop) failed(node, rc);
         } else if (!due && ms_clock_now() >= host->audit_at) {
@@ -476,7 +498,8 @@ static void *host_main(void *context)
             else plan_audit(node);
         } else {
             ms_node_settle(node);
-            (void)ms_node_sleep(node, &host->cond, due ? host->retry_at : host->audit_at);
+            host->held_back = due && ms_clock_now() >= host->retry_at;
+            (void)ms_node_sleep(node, &host->cond, due ? full_at(node) : host->audit_at);
         }
     }
     ms_node_unlock(node);

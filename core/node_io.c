@@ -136,6 +136,7 @@ static void io_pause(struct ms_io *io, uint64_t link, bool paused)
 static void io_changed(struct ms_io *io)
 {
     node_of(io)->moved = true;
+    ms_host_look(node_of(io));
 }
 
 static void io_role(struct ms_io *io, int role, const char *reason)

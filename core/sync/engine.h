@@ -126,6 +126,7 @@ struct ms_engine {
         bool switching;      /* stage_commit is under way, whatever the state is */
         uint64_t retry_at, backoff_us, heard, spoken;
         uint64_t progress;   /* position or offset at the last connect: back-off is reset when it moved */
+        uint64_t first_head; /* the leader's head when the link came up; UINT64_MAX: it has told none since this node follows it */
         uint64_t leader_head, leader_time_us, leader_node, leader_boot, leader_features, leader_extra_max;
         bool in_sync;        /* the leader counts us in */
         struct ms_verdict verdict;
@@ -269,6 +270,13 @@ void ms_engine_drained(struct ms_engine *engine, uint64_t link, uint64_t unsent)
 /* ---- inputs: the host ------------------------------------------------------------------------------------------------ */
 
 void ms_engine_host_applied(struct ms_engine *engine, uint64_t lsn);
+
+enum ms_caught { MS_CAUGHT_UNKNOWN, MS_CAUGHT_NOT, MS_CAUGHT_UP };
+
+/* Whether a follower has all that its leader had when their link came up. Before, its tables may be years older than what its host has (a node
+ * whose data was lost begins at nothing), so that a host which got them would drop what it is to have again in a moment. enum ms_caught;
+ * UNKNOWN: no leader is heard, or it is refused. */
+int ms_engine_caught_up(const struct ms_engine *engine);
 
 /* ---- status ---------------------------------------------------------------------------------------------------------- */
 

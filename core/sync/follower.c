@@ -88,6 +88,13 @@ void ms_follow_link_down(struct ms_engine *e, int err, const char *why)
     ms_engine_changed(e);
 }
 
+int ms_engine_caught_up(const struct ms_engine *e)
+{
+    bool heard = e->follow.first_head != UINT64_MAX;
+    if (e->follow.state == MS_FOLLOW_REFUSED || !heard) return MS_CAUGHT_UNKNOWN;
+    return e->store->applied >= e->follow.first_head ? MS_CAUGHT_UP : MS_CAUGHT_NOT;
+}
+
 /* ---- hello and verdict ------------------------------------------------------------------------------------------------ */
 
 void ms_follow_stream(struct ms_engine *e)
@@ -119,7 +126,7 @@ static void on_hello(struct ms_engine *e, const struct ms_message *hello)
     e->follow.leader_boot = hello->boot_id;
     e->follow.leader_features = hello->features;
     e->follow.leader_extra_max = hello->extra_max;
-    e->follow.leader_head = hello->position;
+    e->follow.leader_head = e->follow.first_head = hello->position;
     ms_engine_meet(e, ms_lineage_last(&hello->lineage), hello->name);
 }
 

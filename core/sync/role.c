@@ -315,6 +315,7 @@ int ms_engine_follow(struct ms_engine *e, const char *address)
     ms_engine_drop_peers(e, MS_E_NOT_LEADER, "this node follows now");
     (void)snprintf(e->follow.address, sizeof e->follow.address, "%s", address);
     e->follow.state = MS_FOLLOW_WAIT;
+    e->follow.first_head = UINT64_MAX;
     e->follow.retry_at = ms_now(e);
     e->follow.backoff_us = 0;
     e->follow.attempts = 0;

@@ -11,7 +11,7 @@ struct copy {
     bool present[KEYS], named[KEYS]; /* named: by a part of the FULL that is under way */
     uint64_t lsn;
     atomic_int fulls, deltas, audits, mended;
-    int went_back, roles[8];
+    int went_back, vanished, roles[8];
     bool in_full, out_of_order, auditing;
     atomic_int fail;     /* so many batches are refused */
     atomic_int slow_us;
@@ -46,6 +46,7 @@ static void finish_full(struct copy *copy)
     for (int i = 0; i < KEYS; i++) {
         if (copy->named[i] || !copy->present[i]) continue;
         copy->present[i] = false;
+        copy->vanished++;
         if (copy->auditing) copy->mended++;
     }
     if (copy->auditing) copy->audits++;
@@ -168,6 +169,67 @@ static void full_then_deltas(void)
     ms_close(b);
     ms_close(a);
     CHECK(copy.roles[MS_ROLE_FOLLOWER] == 1, "told %d times of following", copy.roles[MS_ROLE_FOLLOWER]);
+    lab_close(&lab);
+}
+
+static void put_all(struct ms_table *table, struct copy *copy)
+{
+    char key[8];
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "k%02d", i);
+        OK(lab_put(table, key, i, MS_NOWAIT, NULL));
+        copy->value[i] = i;
+        copy->present[i] = true;
+    }
+}
+
+/* A node that has lost its data goes through all of the log again, and its host has what stands at the end of it. */
+static void nothing_vanishes(void)
+{
+    struct copy copy;
+    init_copy(&copy);
+    struct ms_host host = host_of(&copy);
+    lab_open(&lab);
+    struct ms_node *a = lab_leader(&lab, "a", NULL, NULL);
+    struct ms_table *numbers = lab_table(a, "numbers", MS_TYPE_INT64), *filler = lab_table(a, "filler", MS_TYPE_INT64);
+    for (int i = 0; i < 50000; i++) OK(lab_put(filler, "again", i, MS_NOWAIT, NULL));
+    put_all(numbers, &copy);
+    struct ms_node *b = lab_node(&lab, "b", NULL, &host);
+    lab_follow(b, a);
+    confirmed_up_to(b, a);
+    check_copy(&copy, b, numbers);
+    CHECK(copy.vanished == 0, "%d entries vanished for a moment", copy.vanished);
+    ms_close(b);
+    ms_close(a);
+    lab_close(&lab);
+}
+
+static void without_a_leader(void)
+{
+    struct copy copies[2];
+    lab_open(&lab);
+    for (int i = 0; i < 2; i++) init_copy(&copies[i]);
+    struct ms_host hosts[2] = {host_of(&copies[0]), host_of(&copies[1])};
+    struct ms_node *a = lab_leader(&lab, "a", NULL, NULL), *c = lab_node(&lab, "c", NULL, NULL);
+    put_all(lab_table(a, "numbers", MS_TYPE_INT64), &copies[0]);
+    put_all(lab_table(a, "numbers", MS_TYPE_INT64), &copies[1]);
+    copies[1].present[0] = false;
+    lab_follow(c, a);
+    uint64_t head = lab_position(a).head;
+    EVENTUALLY(lab_position(c).applied >= head, 20);
+    ms_close(c);
+    struct ms_node *b = lab_node(&lab, "b", NULL, &hosts[0]); /* has nothing */
+    c = lab_node(&lab, "c", NULL, &hosts[1]);                 /* has all */
+    char address[64];
+    (void)snprintf(address, sizeof address, "127.0.0.1:%d", ms_port(a));
+    ms_close(a);
+    OK(ms_follow(b, address));
+    OK(ms_follow(c, address));
+    EVENTUALLY(copies[1].fulls == 1, 20);
+    CHECK(copies[1].present[0], "it was not given");
+    CHECK(atomic_load(&copies[0].calls) == 0, "a node without any history has given its host something");
+    ms_close(b);
+    ms_close(c);
     lab_close(&lab);
 }
 
@@ -444,6 +506,8 @@ static void no_waiting_inside(void)
 
 static const struct spec_case cases[] = {
     SPEC_CASE(full_then_deltas, "a host first gets all of a table, then each change, in order, and never an older value again"),
+    SPEC_CASE(nothing_vanishes, "a follower that has lost its data catches up before its host is given anything: nothing that it has vanishes"),
+    SPEC_CASE(without_a_leader, "where no leader is heard, the host gets the node's own tables after a while, but never those of an empty node"),
     SPEC_CASE(slow_host, "a host that is too slow holds nobody up: its queue is dropped, it gets all tables anew, and ends up equal"),
     SPEC_CASE(failing_host, "a batch that the host does not apply is an alarm, and all tables come anew after a pause"),
     SPEC_CASE(audit_mends, "an audit finds what something else has done to the host's copy, and finds nothing in a sound one"),
