@@ -150,6 +150,7 @@ static void *policy_main(void *context)
 {
     struct ms_node *node = context;
     struct ms_node_policy *p = &node->rules;
+    ms_thread_be_prompt(); /* as the bulk thread */
     ms_node_lock(node);
     while (!p->stop) {
         bool busy = do_job(node);

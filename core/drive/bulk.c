@@ -31,6 +31,7 @@ static struct ms_bulk_job *take(struct ms_bulk *bulk)
 static void *bulk_main(void *context)
 {
     struct ms_bulk *bulk = context;
+    ms_thread_be_prompt(); /* it is back soon if it loses the processor while it holds the node's lock */
     (void)pthread_mutex_lock(&bulk->mutex);
     while (!bulk->stop) {
         struct ms_bulk_job *job = take(bulk);
