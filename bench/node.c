@@ -284,7 +284,7 @@ static void join(int argc, char **argv)
     bench_follower_await(&second, head(leader.node), &end, &joined);
     check_equal(&leader, &second);
     bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_wall_us", bench_status_number(leader.node, "max_lock_wall_us"));
+    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     bench_stop(&second);
     ms_close(leader.node);
 }
@@ -309,7 +309,7 @@ static void memory(int argc, char **argv)
     bench_callers_run((uint32_t)bench_arg_number(argc, argv, "--threads", 1), keys,
                       bench_arg_number(argc, argv, "--commits", 1000000), commit, &leader);
     bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_wall_us", bench_status_number(leader.node, "max_lock_wall_us"));
+    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     ms_close(leader.node);
 }
 

@@ -41,7 +41,7 @@ report.rows = {
         kind = "plain", at_most = 64 },
     { scenario = "join", text = "longest lock hold, us", metric = "max_lock_us", unit = "us", kind = "plain", at_least = 0,
         at_most = 500 },
-    { scenario = "join", text = "the same by the clock on the wall", metric = "max_lock_wall_us", unit = "us", kind = "plain" },
+    { scenario = "join", text = "the same, of holders that lost their core meanwhile", metric = "max_lock_cut_us", unit = "us", kind = "plain" },
     { scenario = "join", text = "longest call, beyond that without a join, us", metric = "call_joining_max_us",
         their = "call_alone_max_us", unit = "us", kind = "beyond", at_most = 5000 },
     { scenario = "join", text = "resident bytes per entry, leader", metric = "entry_bytes_leader", unit = "B",

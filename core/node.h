@@ -88,6 +88,7 @@ struct ms_node {
     struct ms_io io; /* first: the engine hands it back */
     struct ms_door door;
     pthread_mutex_t mutex;
+    uint64_t hold_began; /* by whoever has the mutex, beside which it is at hand; 0: this hold is not timed */
     pthread_cond_t changed;
     bool mutex_ready, changed_ready;
 
@@ -127,9 +128,8 @@ struct ms_node {
     uint32_t table_count;
 
     /* the longest hold of the lock, microseconds */
-    uint64_t hold_began;  /* 0: it is not timed */
-    uint64_t hold_max;    /* of processor time */
-    uint64_t hold_wall_max;
+    uint64_t hold_max;
+    uint64_t hold_cut_max; /* of those in which the thread lost its processor */
 
     struct ms_loop loop;
     struct ms_disk disk;

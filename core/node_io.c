@@ -214,7 +214,7 @@ static void hang_up(struct ms_node *node)
     node->hanging = true;
     bool idle = ms_tcp_idle(node->tcp);
     ms_tcp_leave(node->tcp);
-    ms_node_lock(node);
+    ms_node_lock_briefly(node);
     if (idle && !node->hung_up) {
         node->hung_up = true;
         (void)pthread_cond_broadcast(&node->changed);
@@ -270,7 +270,7 @@ static bool round_done(struct ms_node *node, bool first, bool *leaving)
     ms_node_leave(&node->door);
     if (mine) {
         ms_disk_perform(&node->disk, true);
-        ms_node_lock(node);
+        ms_node_lock_briefly(node);
         node->at_work = false;
         ms_node_unlock(node);
     }

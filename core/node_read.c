@@ -155,7 +155,7 @@ int ms_applied_at(struct ms_node *node, uint64_t lsn, uint64_t *real_time_us)
 }
 
 struct own_fields {
-    uint64_t hold_max, hold_wall_max;
+    uint64_t hold_max, hold_cut_max;
     uint32_t transactions, waiting;
 };
 
@@ -174,7 +174,7 @@ static json_t *own_status(const struct ms_node *node, const struct own_fields *o
                                   text(recovery->note));
     return json_pack("{s:s,s:o,s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:o}", "version", MS_VERSION, "data_dir", text(node->dir), "listen", node->listen,
                      "port", (int)node->port, "pid", (json_int_t)getpid(), "max_lock_us", (json_int_t)own->hold_max,
-                     "max_lock_wall_us", (json_int_t)own->hold_wall_max, "transactions", (json_int_t)own->transactions,
+                     "max_lock_cut_us", (json_int_t)own->hold_cut_max, "transactions", (json_int_t)own->transactions,
                      "waiting_calls", (json_int_t)own->waiting, "recovered", recovered);
 }
 
@@ -182,7 +182,7 @@ int ms_status(struct ms_node *node, char **json)
 {
     char *engine = NULL;
     ms_node_lock(node);
-    struct own_fields own = {node->hold_max, node->hold_wall_max, node->txns, node->inside};
+    struct own_fields own = {node->hold_max, node->hold_cut_max, node->txns, node->inside};
     int rc = ms_engine_status(&node->engine, &engine);
     ms_node_unlock(node);
     *json = NULL;

@@ -21,7 +21,7 @@ void ms_node_lock_briefly(struct ms_node *node)
 static void begin_hold(struct ms_node *node)
 {
     node->hold_began = ms_clock_now();
-    ms_busy_begin(node->hold_began);
+    ms_core_watch();
 }
 
 void ms_node_lock(struct ms_node *node)
@@ -34,12 +34,9 @@ static void end_hold(struct ms_node *node)
 {
     if (!node->hold_began) return;
     uint64_t held = ms_clock_now() - node->hold_began;
+    uint64_t *max = ms_core_kept() ? &node->hold_max : &node->hold_cut_max;
+    if (held > *max) *max = held;
     node->hold_began = 0;
-    if (held > node->hold_wall_max) node->hold_wall_max = held;
-    if (held <= node->hold_max) return;
-    uint64_t busy = ms_busy_time();
-    if (busy < held) held = busy;
-    if (held > node->hold_max) node->hold_max = held;
 }
 
 bool ms_node_sleep(struct ms_node *node, pthread_cond_t *cond, uint64_t deadline)

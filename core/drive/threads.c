@@ -10,6 +10,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#if __GLIBC_PREREQ(2, 35)
+#include <sys/rseq.h>
+#endif
 
 #include "../base/error.h"
 
@@ -147,21 +150,47 @@ void ms_parker_wake(struct ms_parker *parker)
 
 /* ---- the processor ------------------------------------------------------------------------------------------------------------ */
 
-enum { BUSY_STALE_US = 100 };
+#ifdef RSEQ_SIG
 
-static _Thread_local struct {
-    uint64_t at, had; /* microseconds of the monotonic clock, and of processor time until then */
-} busy;
+/* Each thread has an area in which it may name a restartable sequence: instructions that the kernel starts anew if it took the processor from
+ * the thread within them. If it did so elsewhere, it takes the name away, and that is all that we want: ours is a sequence in which
+ * no thread ever is. */
+static const struct {
+    uint32_t signature, after; /* the kernel wants to see the signature before the address that it would go on at */
+} landing = {RSEQ_SIG, 0};
 
-/* The thread's own clock is a system call, so it is read seldom. */
-void ms_busy_begin(uint64_t now)
+static const struct rseq_cs nowhere __attribute__((aligned(32))) = {
+    .start_ip = (uintptr_t)&landing, .post_commit_offset = 1, .abort_ip = (uintptr_t)&landing.after};
+
+/* The kernel changes it at any time, seen from this thread. */
+static volatile uint64_t *sequence(void)
 {
-    if (now - busy.at < BUSY_STALE_US) return;
-    busy.had = clock_us(CLOCK_THREAD_CPUTIME_ID);
-    busy.at = now;
+    struct rseq *area = (struct rseq *)(void *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    return (volatile uint64_t *)(void *)&area->rseq_cs;
 }
 
-uint64_t ms_busy_time(void)
+void ms_core_watch(void)
 {
-    return clock_us(CLOCK_THREAD_CPUTIME_ID) - busy.had;
+    if (__rseq_size) *sequence() = (uintptr_t)&nowhere;
 }
+
+bool ms_core_kept(void)
+{
+    if (!__rseq_size) return true;
+    bool kept = *sequence() != 0; /* or it is another one by now: somebody else's in this process */
+    if (*sequence() == (uintptr_t)&nowhere) *sequence() = 0;
+    return kept;
+}
+
+#else
+
+void ms_core_watch(void)
+{
+}
+
+bool ms_core_kept(void)
+{
+    return true;
+}
+
+#endif

@@ -42,10 +42,11 @@ int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
 /* Waits for a signal or the deadline (monotonic, microseconds); false at the deadline. May return true early. */
 bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
 
-/* Processor time, in microseconds, that this thread has had since ms_busy_begin or up to 100 us before that: for telling work that was long from
- * work in whose midst the system, or the machine below it, did something else. `now` is ms_clock_now(). */
-void ms_busy_begin(uint64_t now);
-uint64_t ms_busy_time(void);
+/* Whether this thread kept its processor all the time since ms_core_watch, which costs next to nothing: for telling a long hold of a lock from a
+ * short one in whose midst the system had other plans. Ends the watch. Also true if the system can't tell (it needs Linux with
+ * restartable sequences, and glibc 2.35). */
+void ms_core_watch(void);
+bool ms_core_kept(void);
 
 enum ms_parker_state { MS_PARKER_IDLE, MS_PARKER_SET, MS_PARKER_ASLEEP };
 
