@@ -20,11 +20,11 @@ $(BENCH_DIR)/redis_load $(BENCH_DIR)/floor:
 	@$(CC) $(LDFLAGS) $^ -o $@
 
 # The host program sees the public library only.
-$(BENCH_DIR)/node: $(BENCH_DIR)/node.o $(BENCH_DIR)/follower.o $(BENCH_DIR)/callers.o $(BENCH_DIR)/status.o $(BENCH_DIR)/common.o $(SHARED)
+$(BENCH_DIR)/node: $(BENCH_DIR)/node.o $(BENCH_DIR)/follower.o $(BENCH_DIR)/callers.o $(BENCH_DIR)/status.o $(BENCH_DIR)/stall.o $(BENCH_DIR)/common.o $(SHARED)
 	@echo "LINK  $@"
 	@$(CC) $(LDFLAGS) $(filter %.o,$^) -L$(BUILD) -l:libmetasync.so.$(SOVERSION) -Wl,-rpath,$(abspath $(BUILD)) -o $@
 
-$(BENCH_DIR)/policy: $(BENCH_DIR)/policy.o $(BENCH_DIR)/status.o $(BENCH_DIR)/common.o $(SHARED)
+$(BENCH_DIR)/policy: $(BENCH_DIR)/policy.o $(BENCH_DIR)/status.o $(BENCH_DIR)/stall.o $(BENCH_DIR)/common.o $(SHARED)
 	@echo "LINK  $@"
 	@$(CC) $(LDFLAGS) $(filter %.o,$^) -L$(BUILD) -l:libmetasync.so.$(SOVERSION) -Wl,-rpath,$(abspath $(BUILD)) -o $@
 

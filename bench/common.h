@@ -41,6 +41,12 @@ uint32_t bench_random_below(struct bench_random *random, uint32_t bound);
 void bench_values_init(void);
 const char *bench_value(struct bench_random *random);
 
+/* ---- the machine ------------------------------------------------------------------------------------------------------ */
+
+/* The longest time, microseconds, that a bare thread takes within so many seconds for a piece of work of about 100 us, although it keeps its core
+ * meanwhile (stall.c): what a virtual machine's host and the kernel's own work take from whoever runs, a holder of a lock too. */
+double bench_stall_us(unsigned seconds);
+
 /* ---- processes -------------------------------------------------------------------------------------------------------- */
 
 struct bench_usage {

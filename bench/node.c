@@ -285,6 +285,7 @@ static void join(int argc, char **argv)
     check_equal(&leader, &second);
     bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
     bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
+    bench_result("stall_us", bench_stall_us(10));
     bench_stop(&second);
     ms_close(leader.node);
 }

@@ -236,6 +236,7 @@ static void reload(int argc, char **argv)
     reload_once(&side, dir, kinds[1], leaving[0], entries);
     reload_once(&side, dir, kinds[2], leaving[1], entries);
     bench_result("max_lock_us", bench_status_number(side.node, "max_lock_us"));
+    bench_result("stall_us", bench_stall_us(5));
     ms_close(side.node);
 }
 
