@@ -4,6 +4,7 @@
 local broker = require "spec.support.broker"
 local process = require "spec.support.process"
 local shown = require "spec.rocketmq.shown"
+local story = require "spec.rocketmq.story"
 
 local FILES = "spec/data/rocketmq/serializer/5.5.0/" -- as RocketMQ's own classes have written them
 local ODD_TOPIC, SECOND_ODD_TOPIC, BROADCAST = "44334≈≈∂ç√ß", "%RETRY%gid+TopicTest", "test@push_test@broadcast"
@@ -21,10 +22,9 @@ end
 
 describe("a pair of brokers of a site", function()
     local lab, master, slave, M, S, policy
-    local failed = false
 
-    local function start()
-        lab = broker.lab()
+    local function start(made)
+        lab = made
         os.execute("mkdir -p " .. process.quote(lab.dir .. "/policy"))
         policy = lab.dir .. "/policy/metasync.lua"
         process.write(policy, policy_text(HERE))
@@ -44,27 +44,7 @@ describe("a pair of brokers of a site", function()
         M:set_mode("t_still", "G_still", "POP", 2)
     end
 
-    lazy_setup(function()
-        local ok, why = pcall(start)
-        if not ok then
-            if lab then lab:close(true) end
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if lab then lab:close(failed) end
-    end)
-
-    local function test(name, fn)
-        it(name, function()
-            local ok, why = pcall(fn)
-            if not ok then
-                failed = true
-                error(why, 0)
-            end
-        end)
-    end
+    local test = story { start = start }
 
     local function same(seconds)
         shown.same(master, slave, seconds or 20)

@@ -2,36 +2,16 @@
 -- After each of them both brokers have to show the same, entry by entry, and none may have ended.
 local broker = require "spec.support.broker"
 local shown = require "spec.rocketmq.shown"
+local story = require "spec.rocketmq.story"
 local process = require "spec.support.process"
 
 local SIGSTOP, SIGCONT = 19, 18
 
 describe("a pair of brokers under load", function()
-    local lab, master, slave
-    local failed, serial = false, 0
+    local master, slave
+    local serial = 0
 
-    lazy_setup(function()
-        lab = broker.lab()
-        local ok, why = pcall(function() master, slave = lab:pair() end)
-        if not ok then
-            lab:close(true)
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if lab then lab:close(failed) end
-    end)
-
-    local function check(name, fn)
-        it(name, function()
-            local ok, why = pcall(fn)
-            if not ok then
-                failed = true
-                error(why, 0)
-            end
-        end)
-    end
+    local check = story { start = function(lab) master, slave = lab:pair() end }
 
     -- Topics, groups and commits for so long; no answer may be an error or take longer than a second. Returns how many.
     local function load(seconds)

@@ -4,10 +4,11 @@
 local broker = require "spec.support.broker"
 local process = require "spec.support.process"
 local shown = require "spec.rocketmq.shown"
+local story = require "spec.rocketmq.story"
 
 describe("a pair of brokers, the disk of whose", function()
     local lab, master, slave
-    local failed, serial = false, 0
+    local serial = 0
 
     -- Requests to the master, by whatever connection there is: a look at its state may have taken a new one.
     local M = setmetatable({}, { __index = function(_, request)
@@ -25,7 +26,8 @@ describe("a pair of brokers, the disk of whose", function()
         process.write(lab.dir .. "/policy.lua", text)
     end
 
-    local function start()
+    local function start(made)
+        lab = made
         policy "pass"
         local function make(name, id)
             local one = lab:broker(name, { id = id, conf = { ["metasync.policy"] = lab.dir .. "/policy.lua", ["metasync.retryMs"] = 2000 } })
@@ -39,29 +41,12 @@ describe("a pair of brokers, the disk of whose", function()
         slave:start():in_sync(60)
     end
 
-    lazy_setup(function()
-        lab = broker.lab()
-        local ok, why = pcall(start)
-        if not ok then
-            lab:close(true)
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if lab then lab:close(failed) end
-    end)
-
-    local function check(name, fn)
-        it(name, function()
-            local ok, why = pcall(fn)
+    local check = story {
+        start = start,
+        after = function()
             for _, one in ipairs { master, slave } do os.remove(one.dir .. "/disk") end
-            if not ok then
-                failed = true
-                error(why, 0)
-            end
-        end)
-    end
+        end,
+    }
 
     local function disk_is(one, state)
         if state == "well" then

@@ -3,22 +3,13 @@
 local broker = require "spec.support.broker"
 local process = require "spec.support.process"
 local shown_by = require("spec.rocketmq.shown").shown
+local story = require "spec.rocketmq.story"
 local Rpc = require "spec.support.rocketmq_rpc"
 
 local BUILD = os.getenv("MS_BUILD") or "build/release"
 
 describe("a broker's metadata in files", function()
-    local lab, master, backup, failed
-
-    local function case(fn)
-        return function()
-            local ok, why = pcall(fn)
-            if not ok then
-                failed = true
-                error(why, 0)
-            end
-        end
-    end
+    local lab, master, backup
 
     -- A metasyncd that follows the broker's node and exports.
     local function start_backup()
@@ -41,28 +32,22 @@ describe("a broker's metadata in files", function()
         M:delete_topic "t_5"
     end
 
-    lazy_setup(function()
-        lab = broker.lab()
-        local ok, why = pcall(function()
+    local test = story {
+        start = function(made)
+            lab = made
             os.execute("mkdir -p " .. process.quote(lab.dir .. "/backup"))
             master = lab:broker("broker-a-m", { version = "5.5.0" }):start():leads()
             start_backup()
             fill()
-        end)
-        if not ok then
-            lab:close(true)
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if backup then backup.process:destroy() end
-        if lab then lab:close(failed) end
-    end)
+        end,
+        stop = function()
+            if backup then backup.process:destroy() end
+        end,
+    }
 
     local TABLES = { "topic", "group", "forbidden", "offset" }
 
-    it("exported by metasyncctl: brokers 5.5.0 and 5.3.3 that start from it answer the same, entry by entry", case(function()
+    test("exported by metasyncctl: brokers 5.5.0 and 5.3.3 that start from it answer the same, entry by entry", function()
         local shown = shown_by(master:rpc())
         local output, status, errors = master:metasyncctl("export", lab.dir .. "/exported")
         assert.equal(0, status, errors)
@@ -94,9 +79,9 @@ describe("a broker's metadata in files", function()
                 assert.equal(3, answered.group.GID_a.retryMaxTimes)
             end
         end
-    end))
+    end)
 
-    it("exported all the time by a metasyncd that follows the broker's node", case(function()
+    test("exported all the time by a metasyncd that follows the broker's node", function()
         master:rpc():create_topic "t_later"
         master:rpc():commit("GID_a", "t_1", 0, 4711)
         local function file(name)
@@ -111,5 +96,5 @@ describe("a broker's metadata in files", function()
         assert.is_nil(broker.difference(master:rpc():topics(), file("topics.json").topicConfigTable, "topic"))
         assert.is_nil(broker.difference(master:rpc():groups(), file("subscriptionGroup.json").subscriptionGroupTable, "group"))
         assert.is_nil(broker.difference(master:rpc():offsets(), file("consumerOffset.json").offsetTable, "offset"))
-    end))
+    end)
 end)

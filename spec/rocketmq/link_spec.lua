@@ -4,6 +4,7 @@ local broker = require "spec.support.broker"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local shown = require "spec.rocketmq.shown"
+local story = require "spec.rocketmq.story"
 
 local GRACE_MS = 10000
 local PAUSED, GOES_ON = "own metadata sync is paused", "own metadata sync goes on"
@@ -12,10 +13,10 @@ local PAUSED, GOES_ON = "own metadata sync is paused", "own metadata sync goes o
 local LINKS = 'policy.links = { heartbeat = "200ms", timeout = "1s", connect_min = "20ms", connect_max = "200ms" }\n'
 
 describe("a pair of brokers whose nodes' link", function()
-    local lab, master, slave, link, M
-    local failed, serial = false, 0
+    local master, slave, link, M
+    local serial = 0
 
-    local function start()
+    local function start(lab)
         local policy = process.read("lua/policies/rocketmq.lua"):gsub("return policy%s*$", function(last) return LINKS .. last end)
         process.write(lab.dir .. "/policy.lua", policy)
         local conf = { ["metasync.policy"] = lab.dir .. "/policy.lua" }
@@ -29,29 +30,12 @@ describe("a pair of brokers whose nodes' link", function()
         M = master:rpc()
     end
 
-    lazy_setup(function()
-        lab = broker.lab()
-        local ok, why = pcall(start)
-        if not ok then
-            lab:close(true)
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if link then link:close() end
-        if lab then lab:close(failed) end
-    end)
-
-    local function check(name, fn)
-        it(name, function()
-            local ok, why = pcall(fn)
-            if not ok then
-                failed = true
-                error(why, 0)
-            end
-        end)
-    end
+    local check = story {
+        start = start,
+        stop = function()
+            if link then link:close() end
+        end,
+    }
 
     -- A topic, a group, offsets, a delete. The topic's name.
     local function change()

@@ -7,8 +7,9 @@ local broker = require "spec.support.broker"
 local json = require "spec.support.json"
 local process = require "spec.support.process"
 local shown = require "spec.rocketmq.shown"
+local story = require "spec.rocketmq.story"
 
-local describe, it, lazy_setup, lazy_teardown = busted.describe, busted.it, busted.lazy_setup, busted.lazy_teardown
+local describe = busted.describe
 
 local paths = { same = shown.same }
 
@@ -44,39 +45,21 @@ local function group_of(rpc, name)
 end
 
 local function start(given)
-    lab = broker.lab()
-    master, slave = lab:pair(given)
-    M, S = master:rpc(), slave:rpc()
+    return function(made)
+        lab = made
+        master, slave = lab:pair(given)
+        M, S = master:rpc(), slave:rpc()
+    end
+end
+
+local function tell_times()
+    io.write("after the master's answer:\n  ", table.concat(times, "\n  "), "\n")
+    lab, client = nil, nil
 end
 
 -- given: as for lab:pair
 local function describe_pair(title, given, tests)
-    describe(title, function()
-        local failed = false
-        lazy_setup(function()
-            local ok, why = pcall(start, given)
-            if not ok then
-                if lab then lab:close(true) end
-                lab = nil
-                error(why, 0)
-            end
-        end)
-        lazy_teardown(function()
-            io.write("after the master's answer:\n  ", table.concat(times, "\n  "), "\n")
-            local one = lab
-            lab, client = nil, nil
-            if one then one:close(failed) end
-        end)
-        tests(function(name, fn)
-            it(name, function()
-                local ok, why = pcall(fn)
-                if not ok then
-                    failed = true
-                    error(why, 0)
-                end
-            end)
-        end)
-    end)
+    describe(title, function() tests(story { start = start(given), stop = tell_times }) end)
 end
 
 local function topics(test)
