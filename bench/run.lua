@@ -9,23 +9,10 @@
 -- In each pair the order of the programs turns around. All of them work in a scratch directory of their own below --tools,
 -- which is emptied before each run, and find memory that was touched just before. Programs die with this one, and their servers with them.
 package.path = "bench/?.lua;" .. package.path
+local options = require "options"
 local report = require "report"
 
-local option = { tools = "build/release/bench", pairs = "5", redis = "4" }
-local i = 1
-while arg[i] do
-    local name = arg[i]:match("^%-%-(.+)")
-    if name == "quick" or name == "strict" then
-        option[name] = true
-    elseif name and arg[i + 1] then
-        i = i + 1
-        option[name] = arg[i]
-    else
-        io.stderr:write("bench: unknown option ", arg[i], "\n")
-        os.exit(2)
-    end
-    i = i + 1
-end
+local option = options("bench", { tools = "build/release/bench", pairs = "5", redis = "4" })
 
 local quick = option.quick
 local PAIRS = quick and 1 or tonumber(option.pairs)

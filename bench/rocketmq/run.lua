@@ -5,6 +5,7 @@
 -- Sections: visible, load, map, size (--only runs those whose name has this text). --strict: exit status 1 if a target is missed. Everything
 -- is on free ports of 127.0.0.1 below one scratch directory; brokers die with this program.
 package.path = "bench/?.lua;" .. package.path
+local options = require "options"
 local report = require "report"
 local broker = require "spec.support.broker"
 local load = require "bench.rocketmq.load"
@@ -14,21 +15,7 @@ local size = require "bench.rocketmq.size"
 local store = require "bench.rocketmq.store"
 local visible = require "bench.rocketmq.visible"
 
-local option = { classes = "build/release/bench/rocketmq/classes", scratch = "build/release/bench/rocketmq" }
-local at = 1
-while arg[at] do
-    local name = arg[at]:match("^%-%-(.+)")
-    if name == "quick" or name == "strict" then
-        option[name] = true
-    elseif name and arg[at + 1] then
-        at = at + 1
-        option[name] = arg[at]
-    else
-        io.stderr:write("bench-rocketmq: unknown option ", arg[at], "\n")
-        os.exit(2)
-    end
-    at = at + 1
-end
+local option = options("bench-rocketmq", { classes = "build/release/bench/rocketmq/classes", scratch = "build/release/bench/rocketmq" })
 
 local quick = option.quick
 local function sized(full, small) return quick and small or full end
