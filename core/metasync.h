@@ -177,7 +177,7 @@ struct ms_policy {
     uint32_t snapshot_keep;      /* snapshots kept, 1..16 [2] */
     uint64_t log_segment_bytes;  /* size of one segment, 64 KiB..1 GiB [16 MiB] */
     uint64_t log_keep_bytes;     /* log kept for followers that come back [256 MiB] */
-    uint64_t log_max_bytes;      /* hard bound: a clean refusal beyond it [1 GiB] */
+    uint64_t log_max_bytes;      /* hard bound: writes wait for a snapshot, or are refused [1 GiB] */
     uint32_t heartbeat_ms;       /* silence after which a heartbeat is sent [1000] */
     uint32_t link_timeout_ms;    /* silence after which a link is dead [5000] */
     uint32_t connect_min_ms;     /* back-off of reconnects: first ... [50] */

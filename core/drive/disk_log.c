@@ -58,7 +58,7 @@ static void reserve(struct ms_disk *disk)
         ms_bulk_queue(&disk->bulk, &disk->room.job);
         return;
     }
-    report_room(disk, full ? ms_fail(MS_E_NO_SPACE, "the log is at its bound of %llu bytes",
+    report_room(disk, full ? ms_fail(MS_E_LIMIT, "the log is at its bound of %llu bytes",
                                      (unsigned long long)atomic_load(&disk->log_max)) : 0);
 }
 

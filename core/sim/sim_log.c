@@ -321,7 +321,7 @@ static void on_reserve(struct ms_sim *sim, struct ms_sim_event *event)
         node->jobs.preparing = true;
         at(node, duration(node, 200, 3000), "prepare", on_prepared, 0, 0);
     } else {
-        report_room(node, full ? MS_E_NO_SPACE : 0);
+        report_room(node, full ? MS_E_LIMIT : 0);
     }
 }
 

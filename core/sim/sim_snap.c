@@ -41,6 +41,8 @@ static void made(struct ms_sim_node *node, int rc)
     (void)snprintf(why, sizeof why, "%s", rc ? ms_fail_message(rc) : "ok");
     uint64_t end = maker->writer && !rc ? ms_snapshot_end_lsn(maker->writer) : 0;
     uint64_t size = maker->writer && !rc ? ms_snapshot_written(maker->writer) : 0;
+    if (rc == MS_E_NOT_FOUND || rc == MS_E_INVALID) /* no fault of the disk says that */
+        ms_sim_broken(node->sim, node->index, "a snapshot was not made: %s", why);
     settle_sources(node, end, rc);
     ms_snapshot_free(maker->writer);
     maker->writer = NULL;

@@ -365,6 +365,13 @@ static int put_batch(struct ms_sim_node *node)
     return ms_sim_work_batch(node, writes, count, NULL, NULL);
 }
 
+static void on_gathered(struct ms_sim *sim, struct ms_sim_event *event)
+{
+    struct ms_sim_node *node = sim->nodes[event->node];
+    ms_engine_pump(&node->engine);
+    ms_sim_node_after(node);
+}
+
 static void burst(struct ms_sim_node *node)
 {
     struct ms_sim *sim = node->sim;
@@ -378,7 +385,10 @@ static void burst(struct ms_sim_node *node)
         else
             rc = put_one(node);
     }
-    ms_engine_pump(&node->engine);
+    /* A driver that gathers comes for an open group later, and anything may happen before. */
+    struct ms_sim_event gathered = {.name = "gathered", .fn = on_gathered, .node = node->index, .life = node->life};
+    if (ms_sim_one_in(sim, 3)) ms_sim_at(sim, ms_sim_between(sim, 20, 3000), gathered);
+    else ms_engine_pump(&node->engine);
     ms_sim_node_after(node);
 }
 

@@ -43,12 +43,18 @@ static int check_replica(const struct ms_engine *e, int level)
     return ms_fail(MS_E_NO_REPLICA, "no follower is in sync");
 }
 
+/* A log at its bound has room as soon as it is trimmed behind the snapshot under way: worth a wait. A full disk is not. */
+static bool room_is_near(const struct ms_engine *e)
+{
+    return !e->room_error || (e->room_error == MS_E_LIMIT && (e->snapshotting || e->trimming || e->reserving));
+}
+
 int ms_engine_room_for(struct ms_engine *e, size_t size, size_t margin)
 {
     if (e->log_error) return ms_fail(MS_E_LOG_FAILED, "%s", e->alarm);
     if (e->tail.bytes + ms_tail_cost(&e->tail, size) + margin <= e->room_end) return 0;
-    if (e->room_error) return ms_fail(MS_E_NO_SPACE, "no space for the log");
-    ms_engine_ask_room(e);
+    if (!room_is_near(e)) return ms_fail(MS_E_NO_SPACE, "no space for the log");
+    if (!e->room_error) ms_engine_ask_room(e);
     return ms_fail(MS_E_AGAIN, "log space is being prepared");
 }
 

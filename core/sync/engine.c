@@ -221,7 +221,7 @@ void ms_engine_room(struct ms_engine *e, uint64_t room, int err)
     e->room_retry_at = 0;
     if (err) {
         e->room_retry_at = ms_now(e) + 200000;
-        e->io->ops->log_trim(e->io, UINT64_MAX, MS_TRIM_URGENT); /* everything that the newest snapshot allows: a full log outranks late followers */
+        if (err != MS_E_LIMIT || !e->snapshotting) ms_engine_trim(e); /* the end of a snapshot trims anyway */
         if (e->written > e->snapshot_end) (void)ms_engine_snapshot_now(e);
     }
     ms_engine_wake(e, e->room_retry_at);
@@ -231,9 +231,19 @@ void ms_engine_room(struct ms_engine *e, uint64_t room, int err)
     ms_engine_changed(e);
 }
 
+void ms_engine_trim(struct ms_engine *e)
+{
+    if (e->room_error) e->io->ops->log_trim(e->io, UINT64_MAX, MS_TRIM_URGENT); /* a full log outranks late followers */
+    else e->io->ops->log_trim(e->io, ms_engine_pin(e), e->policy.log_keep_bytes);
+}
+
 void ms_engine_trimmed(struct ms_engine *e, uint64_t first)
 {
-    if (first <= e->log_first) return; /* no room came of it: room_retry_at asks again, not this */
+    if (!e->snapshotting) e->trimming = false;
+    if (first <= e->log_first) { /* no room came of it: room_retry_at asks again, not this */
+        ms_engine_changed(e);
+        return;
+    }
     e->log_first = first;
     if (e->room_error) ms_engine_ask_room(e);
 }

@@ -95,7 +95,8 @@ struct ms_engine {
     uint64_t submitted, written, synced, replicated;
     uint64_t log_first;      /* oldest lsn on disk */
     uint64_t room_end;       /* tail.bytes may grow to this */
-    int room_error;          /* why there is no more: 0 = being prepared, MS_E_NO_SPACE */
+    int room_error;          /* why there is no more: 0 = being prepared, MS_E_NO_SPACE, MS_E_LIMIT = log_max_bytes */
+    bool trimming;           /* at that bound: the log is being trimmed behind a new snapshot */
     bool reserving, sync_wanted, syncing;
     uint64_t sync_at;        /* background sync due, 0 = nothing unsynced */
     uint64_t room_retry_at, room_asked; /* room_asked: tail.bytes when more was asked for last */
@@ -234,7 +235,7 @@ void ms_engine_tick(struct ms_engine *engine);
 void ms_engine_written(struct ms_engine *engine, uint64_t lsn, int err);
 void ms_engine_synced(struct ms_engine *engine, uint64_t lsn, int err);
 void ms_engine_room(struct ms_engine *engine, uint64_t room_after_written, int err); /* ms_log_room(log, ms_policy_largest_group()) now;
-                                                      err: NO_SPACE if no more can be prepared (disk full, log_max_bytes) */
+                                                      err: NO_SPACE if no more can be prepared, LIMIT at log_max_bytes */
 void ms_engine_trimmed(struct ms_engine *engine, uint64_t first);
 void ms_engine_read(struct ms_engine *engine, uint64_t link, struct ms_block *const *blocks, size_t count, int err);
 void ms_engine_archived(struct ms_engine *engine, uint64_t extras, int err); /* extras: how many more wait on disk now */

@@ -29,6 +29,7 @@ void ms_engine_wake(struct ms_engine *e, uint64_t at); /* 0 = no wish */
 void ms_engine_log_failed(struct ms_engine *e, int err, const char *what);
 void ms_engine_refresh_tables(struct ms_engine *e); /* table_policy of every defined table */
 void ms_engine_ask_room(struct ms_engine *e);
+void ms_engine_trim(struct ms_engine *e); /* the log, as far as policy, snapshots and followers allow; further if it is full */
 struct ms_history ms_engine_history(const struct ms_engine *e);
 void ms_engine_note_applied(struct ms_engine *e, uint64_t lsn);
 

@@ -24,6 +24,7 @@ static int still_same(const struct ms_engine *e)
 int ms_engine_snapshot_start(struct ms_engine *e, struct ms_snapshot_writer *writer)
 {
     if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
+    ms_engine_pump(e); /* closes the open group: the copy of the log begins with a group */
     e->snapshot_started = e->content_version;
     int rc = ms_snapshot_start(writer, e->store);
     e->snapshot_begun = rc == 0;
@@ -74,7 +75,8 @@ void ms_engine_snapshot_made(struct ms_engine *e, uint64_t end, uint64_t size, i
     e->snapshot_bytes = size;
     if (e->written <= end) e->snapshot_at = 0;
     e->log_bytes_at_snapshot = e->tail.bytes;
-    e->io->ops->log_trim(e->io, ms_engine_pin(e), e->room_error ? MS_TRIM_URGENT : e->policy.log_keep_bytes);
+    e->trimming = e->room_error != 0;
+    ms_engine_trim(e);
     wake_readers(e);
     ms_engine_changed(e);
 }
