@@ -213,8 +213,9 @@ static void *run_load(void *argument)
 
 /* The load, with a follower that joins half a second later if there is one; its join time is returned. */
 static double join_under_load(struct leader *leader, uint32_t keys, uint64_t seconds, struct bench_child *follower,
-                              const char *prefix)
+                              const char *prefix, double *longest_hold)
 {
+    struct bench_holds holds;
     struct load load = {.leader = leader, .keys = keys, .seconds = seconds};
     struct bench_usage usage;
     pthread_t thread;
@@ -225,8 +226,10 @@ static double join_under_load(struct leader *leader, uint32_t keys, uint64_t sec
         uint64_t start = bench_now_ns() + 500000000, end;
         bench_sleep_until(start);
         uint64_t lsn = head(leader->node);
+        bench_holds(leader->node, &holds);
         bench_follower_follow(follower, ms_port(leader->node));
         bench_follower_await(follower, lsn, &end, &usage);
+        *longest_hold = bench_longest_hold(leader->node, &holds);
         join_s = (double)(end - start) / 1e9;
     }
     pthread_join(thread, NULL);
@@ -253,6 +256,8 @@ static void join(int argc, char **argv)
     struct leader leader;
     struct bench_child first, second;
     struct bench_usage empty, full, after, fresh, joined;
+    struct bench_holds holds;
+    double hold, hold_loaded;
     leader_open(&leader, dir, MS_LEVEL_OS, entries);
     bench_usage(0, &empty);
     leader_load(&leader, entries);
@@ -262,9 +267,11 @@ static void join(int argc, char **argv)
     bench_follower_usage(&first, &fresh);
 
     bench_peak_reset(0);
+    bench_holds(leader.node, &holds);
     uint64_t start = bench_now_ns();
     bench_follower_follow(&first, ms_port(leader.node));
     bench_follower_await(&first, head(leader.node), &end, &joined);
+    hold = bench_longest_hold(leader.node, &holds);
     bench_usage(0, &after);
     if (bench_status_number(leader.node, "snapshots_sent") < 1) bench_die("the follower joined without a snapshot");
     check_equal(&leader, &first);
@@ -274,17 +281,17 @@ static void join(int argc, char **argv)
     bench_result("leader_growth_mib", ((double)after.peak - (double)full.rss) / 1048576.0);
     bench_stop(&first);
 
-    join_under_load(&leader, entries, seconds, NULL, "call_alone");
+    join_under_load(&leader, entries, seconds, NULL, "call_alone", NULL);
     start_follower(&leader, &second, dir, "second", false);
     bench_usage(0, &full);
     bench_peak_reset(0);
-    bench_result("join_loaded_s", join_under_load(&leader, entries, seconds, &second, "call_joining"));
+    bench_result("join_loaded_s", join_under_load(&leader, entries, seconds, &second, "call_joining", &hold_loaded));
     bench_usage(0, &after);
     bench_result("leader_growth_loaded_mib", ((double)after.peak - (double)full.rss) / 1048576.0);
     bench_follower_await(&second, head(leader.node), &end, &joined);
     check_equal(&leader, &second);
+    bench_result("join_lock_us", hold > hold_loaded ? hold : hold_loaded);
     bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     bench_result("stall_us", bench_stall_us(10));
     bench_stop(&second);
     ms_close(leader.node);
@@ -309,8 +316,6 @@ static void memory(int argc, char **argv)
     if (ms_wait(leader.node, head(leader.node), MS_LEVEL_DISK, 60000)) bench_die("wait: %s", ms_error_message());
     bench_callers_run((uint32_t)bench_arg_number(argc, argv, "--threads", 1), keys,
                       bench_arg_number(argc, argv, "--commits", 1000000), commit, &leader);
-    bench_result("max_lock_us", bench_status_number(leader.node, "max_lock_us"));
-    bench_result("max_lock_cut_us", bench_status_number(leader.node, "max_lock_cut_us"));
     ms_close(leader.node);
 }
 

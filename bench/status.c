@@ -14,6 +14,30 @@ double bench_number_in(const char *json, const char *field)
     return at ? strtod(at + strlen(name), NULL) : -1;
 }
 
+static const int bounds[] = {100, 200, 500, 1000, 2000, 5000, 10000};
+enum { BOUNDS = sizeof bounds / sizeof *bounds };
+
+void bench_holds(struct ms_node *node, struct bench_holds *holds)
+{
+    char *json, name[32];
+    if (ms_status(node, &json)) bench_die("status: %s", ms_error_message());
+    for (int i = 0; i < BOUNDS; i++) {
+        snprintf(name, sizeof name, "over_%d_us", bounds[i]);
+        holds->over[i] = bench_number_in(json, name);
+        if (holds->over[i] < 0) bench_die("no %s in the status", name);
+    }
+    ms_free(json);
+}
+
+double bench_longest_hold(struct ms_node *node, const struct bench_holds *since)
+{
+    struct bench_holds now;
+    bench_holds(node, &now);
+    for (int i = 0; i < BOUNDS; i++)
+        if (now.over[i] <= since->over[i]) return bounds[i];
+    return bench_status_number(node, "max_lock_us");
+}
+
 double bench_status_number(struct ms_node *node, const char *field)
 {
     char *json;

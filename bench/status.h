@@ -8,4 +8,12 @@ struct ms_node;
 double bench_number_in(const char *json, const char *field);
 double bench_status_number(struct ms_node *node, const char *field); /* the same of ms_status */
 
+/* The node's holds of its lock so far, and an upper bound (one of the status's) of the longest one since then by a thread that kept its
+ * processor, microseconds. */
+struct bench_holds {
+    double over[8];
+};
+void bench_holds(struct ms_node *node, struct bench_holds *holds);
+double bench_longest_hold(struct ms_node *node, const struct bench_holds *since);
+
 #endif

@@ -32,6 +32,7 @@ static int init_node(struct ms_node *node, const struct ms_config *config, const
     for (int i = 0; i < MS_NODE_LEVELS; i++) ms_list_init(&node->waiters[i]);
     for (int i = 0; i < MS_NODE_KEYS; i++) ms_list_init(&node->keys[i]);
     for (int i = 0; i < MS_NODE_OWNERS; i++) ms_list_init(&node->owners[i]);
+    ms_hold_init(&node->hold);
     int rc = ms_mutex_init(&node->mutex);
     node->mutex_ready = rc == 0;
     if (!rc) rc = ms_cond_init(&node->changed);
@@ -150,8 +151,9 @@ int ms_open(const struct ms_config *config, struct ms_node **result)
     else ms_policy_init(&policy);
     int rc = check_config(config, &policy);
     if (rc) return rc;
-    struct ms_node *node = ms_alloc_zero(sizeof *node);
+    struct ms_node *node = ms_alloc_aligned(_Alignof(struct ms_node), sizeof *node);
     if (!node) return MS_E_MEMORY;
+    memset(node, 0, sizeof *node);
     rc = init_node(node, config, &policy);
     if (!rc) rc = open_store(node, config);
     if (!rc) rc = open_links(node, config);

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "drive/control.h"
 #include "drive/disk.h"
+#include "drive/hold.h"
 #include "drive/tcp.h"
 #include "node_policy.h"
 
@@ -27,9 +28,11 @@ enum {
     MS_NODE_LEVELS = MS_LEVEL_REPLICA + 1,
     MS_NODE_KEYS = 256,   /* buckets of busy keys */
     MS_NODE_OWNERS = 64,  /* buckets of threads that are inside a transaction */
-    MS_NODE_GATHER_BYTES = 32 << 10,
+    MS_NODE_GATHER_BYTES = 256 << 10,
     MS_NODE_PATIENCE_MS = 10000, /* what a write waits for room or for a busy key */
 };
+
+#define MS_NODE_LINE __attribute__((aligned(64))) /* a processor's line of memory */
 
 struct ms_table { /* the handle */
     struct ms_node *node;
@@ -87,13 +90,23 @@ struct ms_host_queue {
 struct ms_node {
     struct ms_io io; /* first: the engine hands it back */
     struct ms_door door;
-    pthread_mutex_t mutex;
-    uint64_t hold_began; /* by whoever has the mutex, beside which it is at hand; 0: this hold is not timed */
+
+    /* What every commit writes stands in few lines of memory, since each of them has to come over from the processor of who committed last:
+     * one of the node, one of the tail, one of the store. */
+    pthread_mutex_t mutex MS_NODE_LINE;
+    bool pump;            /* [lock] word for the loop: something was appended */
+    bool asleep, told;    /* [lock] the loop sleeps (or is about to); it was woken since */
+    bool gathering;       /* [lock] it sleeps for a moment only, so that a group becomes larger: see node_io.c */
+    bool moved;           /* [lock] positions moved since waits were looked at */
+    bool at_work;         /* [lock] a thread is the disk's worker; it lets go with the lock */
+    bool work_wanted;     /* [lock] the loop came for it meanwhile */
+    bool closing;         /* [lock] ms_close has begun */
+    struct ms_hold hold;
+    struct ms_engine engine MS_NODE_LINE;
+    struct ms_store store MS_NODE_LINE;
+
     pthread_cond_t changed;
     bool mutex_ready, changed_ready;
-
-    struct ms_engine engine;
-    struct ms_store store;
     struct ms_policy policy;   /* as at the start; what a reload changed is in engine.policy */
     struct ms_node_policy rules;
     char dir[MS_PATH_MAX], listen[MS_ADDRESS_MAX];
@@ -101,14 +114,8 @@ struct ms_node {
     uint16_t port;
 
     /* [lock] word for the loop, and its sleep */
-    bool pump;            /* something was appended */
-    bool asleep, told;    /* it sleeps (or is about to); it was woken since */
-    bool gathering;       /* it sleeps for a moment only, so that a group becomes larger: see node_io.c */
-    uint64_t gather_until; /* and when that moment ends */
+    uint64_t gather_until; /* when `gathering` ends */
     uint64_t batch;       /* records that its last round took from the tail */
-    bool moved;           /* positions moved since waits were looked at */
-    bool at_work;         /* a thread is the disk's worker; it lets go with the lock */
-    bool work_wanted;     /* the loop came for it meanwhile */
     uint64_t wake_at, armed_at; /* the earliest tick wanted; what the timer is set to while it sleeps */
     struct ms_net_queue net;
     bool net_taken;       /* the loop has taken a part of it and not come back yet */
@@ -123,13 +130,8 @@ struct ms_node {
     uint32_t txns;        /* alive, waiting ones too */
     uint32_t batches;     /* waiting for keys */
     struct ms_list keys[MS_NODE_KEYS], owners[MS_NODE_OWNERS];
-    bool closing;         /* ms_close has begun */
     struct ms_table *tables[MS_TABLES_MAX];
     uint32_t table_count;
-
-    /* the longest hold of the lock, microseconds */
-    uint64_t hold_max;
-    uint64_t hold_cut_max; /* of those in which the thread lost its processor */
 
     struct ms_loop loop;
     struct ms_disk disk;
@@ -163,8 +165,7 @@ struct ms_txn {
 
 /* ---- node_wait.c: the lock, and waiting ------------------------------------------------------------------------------------ */
 
-void ms_node_lock(struct ms_node *node); /* its hold is timed */
-void ms_node_lock_briefly(struct ms_node *node); /* not timed, which would take a tenth of what a call for one entry takes */
+void ms_node_lock(struct ms_node *node);
 void ms_node_unlock(struct ms_node *node);
 void ms_node_unlock_working(struct ms_node *node); /* and does what is queued for the disk, if nobody is at it, and sends what
                                                       comes of it: the loop need not wake up for a lone change */

@@ -214,7 +214,7 @@ static void hang_up(struct ms_node *node)
     node->hanging = true;
     bool idle = ms_tcp_idle(node->tcp);
     ms_tcp_leave(node->tcp);
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (idle && !node->hung_up) {
         node->hung_up = true;
         (void)pthread_cond_broadcast(&node->changed);
@@ -225,11 +225,10 @@ static void hang_up(struct ms_node *node)
 /* Under load the loop is faster than those who append, and would make a group of every few records, each with a write, a send and
  * the same again at every follower. So after a round that took several records it sleeps for a moment, unless somebody waits, there is
  * other work, or enough has come together already. A lone change is never held up: its round takes one record. */
-enum { GATHER_RECORDS = 2, GATHER_US = 50 };
+enum { GATHER_RECORDS = 16, GATHER_US = 1000 };
 
-static bool gathers(struct ms_node *node)
+static bool gathers(struct ms_node *node, uint64_t now)
 {
-    uint64_t now = node->hold_began;
     if (node->batch >= GATHER_RECORDS) node->gather_until = now + GATHER_US;
     node->batch = 0;
     if (node->hang_up || node->engine.tail.unwritten >= MS_NODE_GATHER_BYTES || ms_node_someone_waits(node)) node->gather_until = 0;
@@ -240,13 +239,14 @@ static bool gathers(struct ms_node *node)
  * to do: then the node counts as asleep, and who brings work wakes the loop. */
 static bool round_done(struct ms_node *node, bool first, bool *leaving)
 {
+    uint64_t now = ms_clock_now();
     ms_node_enter(&node->door);
     node->asleep = node->told = node->gathering = false;
-    if (node->wake_at != MS_FOREVER && node->hold_began >= node->wake_at) {
+    if (node->wake_at != MS_FOREVER && now >= node->wake_at) {
         node->wake_at = MS_FOREVER;
         ms_engine_tick(&node->engine);
     }
-    bool hold = gathers(node);
+    bool hold = gathers(node, now);
     if (node->pump && !hold) {
         uint64_t before = node->engine.submitted;
         node->pump = false;
@@ -270,7 +270,7 @@ static bool round_done(struct ms_node *node, bool first, bool *leaving)
     ms_node_leave(&node->door);
     if (mine) {
         ms_disk_perform(&node->disk, true);
-        ms_node_lock_briefly(node);
+        ms_node_lock(node);
         node->at_work = false;
         ms_node_unlock(node);
     }

@@ -108,7 +108,7 @@ static int wait_for_key(struct ms_node *node, struct ms_txn *holder, struct ms_t
     ms_list_add_tail(&holder->waiters, &txn->by_key);
     ms_node_unlock(node);
     (void)ms_parker_wait(&txn->parker, deadline);
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (txn->result) return ms_fail(txn->result, "the node is being closed");
     if (!txn->held) return ms_fail(MS_E_BUSY, "the key was busy for %d ms", wait_ms);
     return check(node);
@@ -121,7 +121,7 @@ int ms_key_begin(struct ms_table *table, struct ms_bytes key, int wait_ms, bool 
     if (key.size > node->policy.key_max) return ms_fail(MS_E_LIMIT, "a key of %zu bytes, the limit is %u", key.size, node->policy.key_max);
     struct ms_txn *txn = new_txn(table, key);
     if (!txn) return MS_E_MEMORY;
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     int rc = check(node);
     if (!rc && node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction already");
     if (rc) {
@@ -149,7 +149,7 @@ int ms_key_begin(struct ms_table *table, struct ms_bytes key, int wait_ms, bool 
 void ms_key_end(struct ms_txn *txn)
 {
     struct ms_node *node = txn->table->node;
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     leave(node, txn);
     ms_node_unlock(node);
     free_txn(txn);

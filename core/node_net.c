@@ -143,7 +143,7 @@ static void cut_links(struct ms_node *node)
     struct cut cut = {.count = 0};
     node->net_cut = false;
     ms_tcp_each(node->tcp, collect_link, &cut);
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (cut.count == sizeof cut.links / sizeof *cut.links) node->net_lost = true; /* there may be more: once more */
     uint64_t dialing = node->engine.follow.link; /* perhaps its connect was lost */
     if (dialing && cut.count < sizeof cut.links / sizeof *cut.links) cut.links[cut.count++] = dialing;
@@ -168,7 +168,7 @@ enum { VISITS = 3, VISIT_SENDS = 8, VISIT_BYTES = 16 << 10 };
 static void visit_sent(void *context, uint64_t link, size_t unsent)
 {
     struct ms_node *node = context;
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (!is_closing(node, link)) ms_engine_drained(&node->engine, link, unsent);
     ms_node_unlock(node);
 }
@@ -188,7 +188,7 @@ void ms_net_visit(struct ms_node *node)
         ms_node_unlock(node);
         do_ops(node, &node->net_visit);
         bool left = ms_tcp_end_visit(node->tcp, visit_sent, node);
-        ms_node_lock_briefly(node);
+        ms_node_lock(node);
         node->net_visited = false;
         if (left) node->net_left = true;
     }
@@ -249,7 +249,7 @@ static void link_refused(void *context, int err, const char *address, const char
     struct ms_node *node = context;
     char line[300];
     (void)snprintf(line, sizeof line, "a connection from %s was refused (%s): %s", address, ms_error_text(err), why);
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     node->engine.counters.links_refused++;
     ms_node_tell(node, "log", MS_LOG_WARN, line);
     ms_node_unlock(node);

@@ -59,7 +59,7 @@ int ms_table_type(const struct ms_table *table)
 
 uint64_t ms_table_count(struct ms_table *table)
 {
-    ms_node_lock_briefly(table->node);
+    ms_node_lock(table->node);
     uint64_t count = table->state->content->live;
     ms_node_unlock(table->node);
     return count;
@@ -84,7 +84,7 @@ int ms_table_each(struct ms_node *node, int (*fn)(void *context, struct ms_table
 int ms_get(struct ms_table *table, struct ms_bytes key, void *buffer, size_t capacity, size_t *size)
 {
     uint64_t key_hash = ms_key_hash(key);
-    ms_node_lock_briefly(table->node);
+    ms_node_lock(table->node);
     struct ms_bytes value = ms_table_get(table->state, key, key_hash);
     bool found = value.data != NULL;
     bool fits = value.size <= capacity;
@@ -155,7 +155,7 @@ int ms_applied_at(struct ms_node *node, uint64_t lsn, uint64_t *real_time_us)
 }
 
 struct own_fields {
-    uint64_t hold_max, hold_cut_max;
+    struct ms_hold hold;
     uint32_t transactions, waiting;
 };
 
@@ -166,15 +166,25 @@ static json_t *text(const char *bytes)
     return string ? string : json_string("(not UTF-8)");
 }
 
+static json_t *long_locks(const struct ms_hold *hold)
+{
+#define NAME(bound) "over_" #bound "_us",
+    static const char *const names[MS_HOLD_BOUND_COUNT] = {MS_HOLD_BOUNDS(NAME)};
+    json_t *object = json_object();
+    for (int i = 0; i < MS_HOLD_BOUND_COUNT; i++) (void)json_object_set_new(object, names[i], json_integer((json_int_t)hold->over[i]));
+    return object;
+}
+
 static json_t *own_status(const struct ms_node *node, const struct own_fields *own)
 {
     const struct ms_recovery *recovery = &node->disk.recovery; /* does not change after ms_open */
     json_t *recovered = json_pack("{s:I,s:I,s:I,s:o}", "snapshot_end", (json_int_t)recovery->snapshot_end, "bad_snapshots",
                                   (json_int_t)recovery->bad_snapshots, "truncated_bytes", (json_int_t)recovery->truncated, "note",
                                   text(recovery->note));
-    return json_pack("{s:s,s:o,s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:o}", "version", MS_VERSION, "data_dir", text(node->dir), "listen", node->listen,
-                     "port", (int)node->port, "pid", (json_int_t)getpid(), "max_lock_us", (json_int_t)own->hold_max,
-                     "max_lock_cut_us", (json_int_t)own->hold_cut_max, "transactions", (json_int_t)own->transactions,
+    return json_pack("{s:s,s:o,s:s,s:i,s:I,s:I,s:I,s:o,s:I,s:I,s:o}", "version", MS_VERSION, "data_dir", text(node->dir), "listen", node->listen,
+                     "port", (int)node->port, "pid", (json_int_t)getpid(), "max_lock_us", (json_int_t)own->hold.max_us,
+                     "max_lock_cut_us", (json_int_t)own->hold.cut_us, "long_locks", long_locks(&own->hold),
+                     "transactions", (json_int_t)own->transactions,
                      "waiting_calls", (json_int_t)own->waiting, "recovered", recovered);
 }
 
@@ -182,7 +192,7 @@ int ms_status(struct ms_node *node, char **json)
 {
     char *engine = NULL;
     ms_node_lock(node);
-    struct own_fields own = {node->hold_max, node->hold_cut_max, node->txns, node->inside};
+    struct own_fields own = {node->hold, node->txns, node->inside};
     int rc = ms_engine_status(&node->engine, &engine);
     ms_node_unlock(node);
     *json = NULL;

@@ -9,7 +9,7 @@
  * runs, and pays a system call for each further try. Holds are short, so that trying for some microseconds is cheaper for both. */
 enum { LOCK_TRIES = 500 };
 
-void ms_node_lock_briefly(struct ms_node *node)
+static void take(struct ms_node *node)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (pthread_mutex_trylock(&node->mutex) == 0) return;
@@ -18,32 +18,17 @@ void ms_node_lock_briefly(struct ms_node *node)
     (void)pthread_mutex_lock(&node->mutex);
 }
 
-static void begin_hold(struct ms_node *node)
-{
-    node->hold_began = ms_clock_now();
-    ms_core_watch();
-}
-
 void ms_node_lock(struct ms_node *node)
 {
-    ms_node_lock_briefly(node);
-    begin_hold(node);
-}
-
-static void end_hold(struct ms_node *node)
-{
-    if (!node->hold_began) return;
-    uint64_t held = ms_clock_now() - node->hold_began;
-    uint64_t *max = ms_core_kept() ? &node->hold_max : &node->hold_cut_max;
-    if (held > *max) *max = held;
-    node->hold_began = 0;
+    take(node);
+    ms_hold_begin(&node->hold);
 }
 
 bool ms_node_sleep(struct ms_node *node, pthread_cond_t *cond, uint64_t deadline)
 {
-    end_hold(node);
+    ms_hold_end(&node->hold);
     bool in_time = ms_cond_wait(cond, &node->mutex, deadline);
-    begin_hold(node);
+    ms_hold_begin(&node->hold);
     return in_time;
 }
 
@@ -116,7 +101,7 @@ void ms_node_unlock(struct ms_node *node)
     ms_list_init(&done);
     if (node->moved) collect(node, &done);
     bool tell = must_tell(node), closing = node->closing;
-    end_hold(node);
+    ms_hold_end(&node->hold);
     if (tell && closing) ms_loop_wake(&node->loop); /* not later: without the lock, ms_close may end the node */
     (void)pthread_mutex_unlock(&node->mutex);
     if (tell && !closing) ms_loop_wake(&node->loop);
@@ -134,12 +119,12 @@ static void work(struct ms_node *node)
     ms_disk_take(&node->disk);
     if (node->moved) collect(node, &done);
     bool tell = must_tell(node);
-    end_hold(node);
+    ms_hold_end(&node->hold);
     (void)pthread_mutex_unlock(&node->mutex);
     if (tell) ms_loop_wake(&node->loop);
     ms_disk_perform(&node->disk, false);
     wake_all(&done);
-    (void)pthread_mutex_lock(&node->mutex);
+    ms_node_lock(node);
     node->at_work = false;
     ms_net_visit(node);
 }

@@ -29,12 +29,12 @@ static struct ms_rules *ask_begin(struct ms_node *node)
 /* Whether the decision counts: that of a policy that was replaced meanwhile does not. */
 static bool ask_end(struct ms_node *node, struct ms_rules *rules)
 {
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     bool same = node->engine.rules == rules;
     if (!same) { /* ours may be the last reference, and its end takes a while */
         ms_node_unlock(node);
         ms_rules_unref(rules);
-        ms_node_lock_briefly(node);
+        ms_node_lock(node);
     } else {
         ms_rules_unref(rules);
     }
@@ -86,7 +86,7 @@ int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *ls
     struct ms_engine_write write = ms_engine_write(txn->table->state, ms_bytes(txn->key, txn->key_size), txn->key_hash, value);
     uint64_t at = 0, deadline = 0;
     int level = 0, rc;
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
     else if (txn->committed) rc = ms_fail(MS_E_INVALID, "this transaction is committed already");
     else
@@ -133,7 +133,6 @@ static struct change change_of(struct ms_table *table, struct ms_bytes key, stru
 {
     uint64_t key_hash = ms_key_hash(key);
     ms_table_look_ahead(table->state, key_hash);
-    ms_tail_look_ahead(&table->node->engine.tail);
     return (struct change){table, ms_engine_write(table->state, key, key_hash, value), expected};
 }
 
@@ -269,7 +268,7 @@ static int write_batch(struct ms_node *node, const struct ms_write *writes, stru
 {
     uint64_t at = 0, room = 0, keys = 0;
     int level = 0, rc = 0;
-    ms_node_lock_briefly(node);
+    ms_node_lock(node);
     if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
     else if (node->txns && ms_key_mine(node)) rc = ms_fail(MS_E_REENTRANT, "this thread is inside a transaction");
     if (!rc)

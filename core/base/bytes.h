@@ -21,16 +21,6 @@ static inline bool ms_bytes_equal(struct ms_bytes a, struct ms_bytes b)
     return a.size == b.size && (a.data == NULL) == (b.data == NULL) && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Has the cache line at `at` fetched, to be written. A hint: any address will do. */
-static inline void ms_prefetch_write(uintptr_t at)
-{
-#if defined __x86_64__
-    __asm__ volatile("prefetchw (%0)" : : "r"(at)); /* compilers avoid it for processors before 2008, which ignore it */
-#else
-    __builtin_prefetch((const void *)at, 1);
-#endif
-}
-
 static inline void ms_store16(void *at, uint16_t v) { memcpy(at, &v, sizeof v); }
 static inline void ms_store32(void *at, uint32_t v) { memcpy(at, &v, sizeof v); }
 static inline void ms_store64(void *at, uint64_t v) { memcpy(at, &v, sizeof v); }

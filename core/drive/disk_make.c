@@ -2,7 +2,7 @@
  * at a time, so that the lock is never held long. */
 #include "disk_inside.h"
 
-enum { WALK_BYTES = 32 << 10, COPY_BYTES = 1 << 20 };
+enum { WALK_BYTES = 8 << 10, COPY_BYTES = 1 << 20 };
 
 static void release(struct ms_disk *disk)
 {

@@ -9,16 +9,16 @@
 enum { MS_TABLES_MAX = 256 }; /* ids 1..255 */
 
 struct ms_store {
+    uint64_t applied;            /* lsn of the last record folded, 0 = empty */
+    uint64_t changes_since_mark; /* changes folded or committed since the last mark */
     struct ms_table_state *tables[MS_TABLES_MAX]; /* by id; [0] unused */
     uint32_t table_count;
     struct ms_table_state *parked[MS_TABLES_MAX]; /* empty, without an id: handles to tables that the adopted history lacks */
     uint32_t parked_count;
     struct ms_lineage lineage;
     bool fuzzy;              /* a snapshot is being loaded: entries may be newer than `applied`, so marks say nothing yet */
-    uint64_t applied;        /* lsn of the last record folded, 0 = empty */
     uint64_t marks_checked;
     uint64_t skipped;        /* unknown optional records stepped over */
-    uint64_t changes_since_mark; /* changes folded or committed since the last mark */
     uint64_t changed_us;     /* time of the last group with a change (group.h), 0 = not known */
 };
 

@@ -51,23 +51,24 @@ int ms_table_init(struct ms_table_state *table, uint32_t id, uint8_t type, struc
     return table->content ? 0 : MS_E_MEMORY;
 }
 
-static void shard_free(struct ms_pool *pool, struct ms_shard *shard)
+static void shard_free(struct ms_content *content, struct ms_shard *shard)
 {
     uint32_t length = length_of(shard);
     for (uint32_t i = 0; i < length; i++)
         for (struct ms_entry *entry = buckets_of(shard)[i], *next; entry; entry = next) {
             next = entry->next;
             if (entry->flags & MS_ENTRY_DIRTY) ms_release(entry->u.dirty);
-            ms_entry_free(pool, entry);
+            ms_entry_free(&content->pool, entry);
         }
-    ms_pool_array_free(pool, buckets_of(shard), length * sizeof(struct ms_entry *));
+    ms_pool_array_free(&content->arrays, buckets_of(shard), length * sizeof(struct ms_entry *));
 }
 
 void ms_table_close(struct ms_table_state *table)
 {
     if (!table->content) return;
-    for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(&table->content->pool, &table->content->shards[i]);
+    for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(table->content, &table->content->shards[i]);
     ms_pool_close(&table->content->pool);
+    ms_pool_close(&table->content->arrays);
     memset(table->content, 0, sizeof *table->content); /* as the next one will want it */
     ms_stock_give(&contents, table->content);
     table->content = NULL;
@@ -128,8 +129,7 @@ int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
     uint32_t length = length_of(shard);
     if (shard->entries < length) return 0;
     uint32_t wanted = length ? length * 2 : first_length(content, shard);
-    struct ms_pool *pool = &content->pool;
-    struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(pool, wanted * sizeof *fresh);
+    struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(&content->arrays, wanted * sizeof *fresh);
     if (!fresh) return length ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
     for (uint32_t i = 0; i < length; i++) {
         __builtin_prefetch(old[(i + FAR) & (length - 1)], 1);
@@ -139,7 +139,7 @@ int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
             fresh[entry->hash & (wanted - 1)] = entry;
         }
     }
-    ms_pool_array_free(pool, old, length * sizeof *old);
+    ms_pool_array_free(&content->pool, old, length * sizeof *old); /* entries can use the room; arrays can't, they grow */
     shard->buckets = (uintptr_t)fresh | (uintptr_t)__builtin_ctz(wanted);
     return 0;
 }

@@ -5,8 +5,6 @@
 #include "../base/error.h"
 #include "../base/mem.h"
 
-enum { LOOK_AHEAD = 256 }; /* bytes: a record of usual size, and some of the one that may come before it */
-
 void ms_tail_init(struct ms_tail *tail, uint32_t group_bytes, uint64_t head)
 {
     *tail = (struct ms_tail){.group_bytes = group_bytes, .head = head};
@@ -100,13 +98,6 @@ uint8_t *ms_tail_append(struct ms_tail *tail, size_t size)
     tail->bytes += grown;
     tail->unwritten += grown;
     return at;
-}
-
-/* Not for ThreadSanitizer: it reads what others change, and no more comes of that than a look at the wrong place. */
-__attribute__((no_sanitize("thread"))) void ms_tail_look_ahead(const struct ms_tail *tail)
-{
-    uintptr_t at = (uintptr_t)__atomic_load_n(&tail->at, __ATOMIC_RELAXED);
-    for (uintptr_t i = 0; i < LOOK_AHEAD; i += 64) ms_prefetch_write(at + i);
 }
 
 static void retain(struct ms_tail *tail, struct ms_block *block)

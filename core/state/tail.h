@@ -33,9 +33,6 @@ int ms_tail_reserve(struct ms_tail *tail, size_t size);
 /* Where the next record goes, for exactly `size` reserved bytes; counts it and moves head. */
 uint8_t *ms_tail_append(struct ms_tail *tail, size_t size);
 
-/* For who is about to take the lock and append: has the place fetched where the next record goes, if it is that of now. Any thread. */
-void ms_tail_look_ahead(const struct ms_tail *tail);
-
 /* How many log bytes an append of `size` adds. */
 size_t ms_tail_cost(const struct ms_tail *tail, size_t size);
 

@@ -62,6 +62,7 @@ struct ms_buffer_plan {
 };
 
 struct ms_engine {
+    struct ms_tail tail; /* first: a line of memory holds what each commit touches of it, if the engine begins with one */
     struct ms_io *io;
     struct ms_policy policy;
     struct ms_rules *rules;  /* owned reference, NULL = the built-in policy */
@@ -69,7 +70,6 @@ struct ms_engine {
     bool viewing;            /* the rules may leave something out */
     struct ms_view view;     /* what they left out */
     struct ms_store *store;
-    struct ms_tail tail;
     char cluster[64], name[64];
     uint64_t node_id, boot_id;
     struct ms_counters counters;

@@ -1,5 +1,5 @@
-/* Looks ahead without the lock: at tables that are filled, emptied, swapped by a bootstrap and freed meanwhile, and at the tail of a log. They
- * change nothing and must survive everything. */
+/* Looks ahead without the lock at tables that are filled, emptied, swapped by a bootstrap and freed meanwhile. They change nothing and must
+ * survive everything. */
 #include "cases.h"
 
 #include <pthread.h>
@@ -8,7 +8,6 @@
 #include "../../core/base/error.h"
 #include "../../core/base/mem.h"
 #include "../../core/state/store.h"
-#include "../../core/state/tail.h"
 
 #define OK(call) do { int ok_rc = (call); CHECK(ok_rc == 0, "%d %s", ok_rc, ms_fail_message(ok_rc)); } while (0)
 
@@ -21,7 +20,6 @@ enum { KEYS_NOW = KEYS };
 #endif
 
 static struct ms_table_state *table;
-static struct ms_tail tail;
 static atomic_bool stop;
 static _Atomic uint64_t looks;
 
@@ -30,7 +28,6 @@ static void *look(void *context)
     uint64_t random = (uint64_t)(uintptr_t)context, count = 0;
     while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
         ms_table_look_ahead(table, ms_mix(spec_random(&random)));
-        ms_tail_look_ahead(&tail);
         count++;
     }
     atomic_fetch_add(&looks, count);
@@ -61,16 +58,6 @@ static void empty(struct ms_table_state *from, int keys)
     }
 }
 
-static void append(void)
-{
-    for (int i = 0; i < 100; i++) {
-        OK(ms_tail_reserve(&tail, 300));
-        memset(ms_tail_append(&tail, 300), 'x', 300);
-    }
-    (void)ms_tail_seal(&tail);
-    ms_tail_written(&tail, tail.head, 0);
-}
-
 static void looks_survive(void)
 {
     struct ms_store store;
@@ -78,11 +65,9 @@ static void looks_survive(void)
     OK(ms_store_init(&store));
     OK(ms_store_define(&store, 1, MS_TYPE_BYTES, ms_str("topic")));
     table = ms_store_table(&store, 1);
-    ms_tail_init(&tail, 4096, 0);
     for (uintptr_t i = 0; i < LOOKERS; i++) CHECK(pthread_create(&threads[i], NULL, look, (void *)(i + 1)) == 0, "no thread");
     for (int round = 0; round < ROUNDS; round++) {
         struct ms_store other;
-        append();
         fill(table, KEYS_NOW >> (round % 4), 20 + (size_t)round * 40);
         if (round % 3 == 1) empty(table, KEYS_NOW);
         OK(ms_store_init(&other));
@@ -95,7 +80,6 @@ static void looks_survive(void)
     atomic_store(&stop, true);
     for (int i = 0; i < LOOKERS; i++) CHECK(pthread_join(threads[i], NULL) == 0, "join");
     CHECK(atomic_load(&looks) > 1000, "%llu", (unsigned long long)atomic_load(&looks));
-    ms_tail_close(&tail);
     ms_store_close(&store);
     CHECK(ms_mem_live() == 0, "%lld blocks", (long long)ms_mem_live());
 }
