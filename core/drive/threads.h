@@ -37,18 +37,6 @@ void ms_thread_join(struct ms_thread *thread); /* nothing if it was not started 
 void ms_thread_be_prompt(void);
 
 int ms_mutex_init(pthread_mutex_t *mutex);
-
-/* Whether somebody has it now, at a glance: a try would take the line of memory from who has it, who wants to give it back. */
-static inline bool ms_mutex_taken(const pthread_mutex_t *mutex)
-{
-#ifdef __GLIBC__
-    return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) != 0;
-#else
-    (void)mutex;
-    return false;
-#endif
-}
-
 int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
 
 /* Waits for a signal or the deadline (monotonic, microseconds); false at the deadline. May return true early. */
