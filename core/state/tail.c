@@ -20,6 +20,7 @@ static void forget_all(struct ms_tail *tail)
     }
     ms_block_unref(tail->open);
     tail->open = NULL;
+    memset(tail->found, 0, sizeof tail->found);
     tail->retained_bytes = tail->unwritten = 0;
 }
 
@@ -153,34 +154,67 @@ void ms_tail_add_take(struct ms_tail *tail, struct ms_block *block)
     retain(tail, block);
 }
 
-void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep)
+/* ---- finding ---------------------------------------------------------------------------------------------------------- */
+
+/* Thousands of small groups may be retained, and going over them one by one takes a millisecond. Readers go on from where they were,
+ * so the search begins at the nearest of the two ends and of the blocks that were found last. */
+static struct ms_block *nearest(const struct ms_tail *tail, uint64_t lsn, uint32_t *place)
 {
-    uint64_t unwritten = open_bytes(tail);
-    for (struct ms_list *at = tail->retained.prev; at != &tail->retained; at = at->prev) {
-        struct ms_block *block = ms_list_entry(at, struct ms_block, node);
-        if (block->last <= lsn) break;
-        unwritten += block->size;
+    struct ms_block *oldest = ms_list_entry(tail->retained.next, struct ms_block, node);
+    struct ms_block *best = ms_list_entry(tail->retained.prev, struct ms_block, node);
+    uint64_t distance = best->last - lsn;
+    if (lsn - oldest->first < distance) {
+        best = oldest;
+        distance = lsn - oldest->first;
     }
-    tail->unwritten = unwritten;
-    while (!ms_list_empty(&tail->retained) && tail->retained_bytes > keep) {
-        struct ms_block *block = ms_list_entry(tail->retained.next, struct ms_block, node);
-        if (block->last > lsn) break;
-        ms_list_remove(&block->node);
-        tail->retained_bytes -= block->capacity;
-        if (!tail->spare && block->capacity == usual_capacity(tail) && atomic_load(&block->references) == 1)
-            tail->spare = block; /* the next group is built in it */
-        else
-            ms_block_unref(block);
+    for (uint32_t i = 0; i < MS_TAIL_FOUND; i++) {
+        struct ms_block *block = tail->found[i];
+        if (!block) continue;
+        uint64_t away = block->first > lsn ? block->first - lsn : lsn - block->first;
+        if (away >= distance) continue;
+        best = block;
+        distance = away;
+        *place = i;
     }
+    return best;
 }
 
-struct ms_block *ms_tail_find(const struct ms_tail *tail, uint64_t lsn)
+struct ms_block *ms_tail_find(struct ms_tail *tail, uint64_t lsn)
 {
-    /* From the newest: a follower that keeps up asks for one of the last. */
-    for (struct ms_list *at = tail->retained.prev; at != &tail->retained; at = at->prev) {
-        struct ms_block *block = ms_list_entry(at, struct ms_block, node);
-        if (block->last < lsn) break;
-        if (block->first <= lsn) return block;
+    if (ms_list_empty(&tail->retained) || lsn < ms_list_entry(tail->retained.next, struct ms_block, node)->first ||
+        lsn > ms_list_entry(tail->retained.prev, struct ms_block, node)->last)
+        return NULL;
+    uint32_t place = MS_TAIL_FOUND;
+    struct ms_block *block = nearest(tail, lsn, &place);
+    while (block->first > lsn) block = ms_list_entry(block->node.prev, struct ms_block, node);
+    while (block->last < lsn) block = ms_list_entry(block->node.next, struct ms_block, node);
+    if (place == MS_TAIL_FOUND) place = tail->found_next++ % MS_TAIL_FOUND;
+    tail->found[place] = block;
+    return block;
+}
+
+static void forget(struct ms_tail *tail, struct ms_block *block)
+{
+    for (uint32_t i = 0; i < MS_TAIL_FOUND; i++)
+        if (tail->found[i] == block) tail->found[i] = NULL;
+    ms_list_remove(&block->node);
+    tail->retained_bytes -= block->capacity;
+    if (!tail->spare && block->capacity == usual_capacity(tail) && atomic_load(&block->references) == 1)
+        tail->spare = block; /* the next group is built in it */
+    else
+        ms_block_unref(block);
+}
+
+void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep)
+{
+    tail->unwritten = open_bytes(tail);
+    if (ms_list_empty(&tail->retained)) return;
+    struct ms_block *block = ms_list_entry(tail->retained.next, struct ms_block, node), *written = ms_tail_find(tail, lsn);
+    if (!written && lsn < block->first) written = block; /* the oldest one: not even that is written */
+    if (written) tail->unwritten = tail->bytes - written->end_bytes + (written->last > lsn ? written->size : 0);
+    while (!ms_list_empty(&tail->retained) && tail->retained_bytes > keep) {
+        block = ms_list_entry(tail->retained.next, struct ms_block, node);
+        if (block->last > lsn) break;
+        forget(tail, block);
     }
-    return NULL;
 }

@@ -10,6 +10,8 @@
 
 #include "block.h"
 
+enum { MS_TAIL_FOUND = 8 };
+
 struct ms_tail {
     uint32_t group_bytes;
     uint32_t count;        /* records in the open block. While it is open, all that an append touches beside the record stands here */
@@ -20,6 +22,8 @@ struct ms_tail {
     uint64_t unwritten;    /* bytes of blocks that are open or sealed and not reported written */
     struct ms_list retained; /* sealed blocks, oldest first: unwritten ones and the newest written ones */
     uint64_t retained_bytes; /* of memory */
+    struct ms_block *found[MS_TAIL_FOUND]; /* where ms_tail_find ended last, retained ones */
+    uint32_t found_next;
     struct ms_block *spare;  /* one empty block, so that sealing does not cost the next append an allocation */
 };
 
@@ -46,7 +50,7 @@ void ms_tail_add_take(struct ms_tail *tail, struct ms_block *block);
 void ms_tail_written(struct ms_tail *tail, uint64_t lsn, uint64_t keep);
 
 /* The retained block that holds lsn, NULL if it is not (or no longer) here. Borrowed. */
-struct ms_block *ms_tail_find(const struct ms_tail *tail, uint64_t lsn);
+struct ms_block *ms_tail_find(struct ms_tail *tail, uint64_t lsn);
 
 /* Empties the tail and continues after head (a bootstrap switched the log). */
 void ms_tail_reset(struct ms_tail *tail, uint64_t head);

@@ -71,6 +71,42 @@ describe("the tail", function()
         assert.equal(0, tonumber(t.unwritten))
     end)
 
+    it("finds what is retained, and knows what is not written, as a list of all groups does", function()
+        math.randomseed(11)
+        local t, groups, written = tail(200), {}, 0
+        local function check(lsn)
+            local expected
+            for _, group in ipairs(groups) do
+                if group.first <= lsn and lsn <= group.last then expected = group end
+            end
+            local found = C.ms_tail_find(t, lsn)
+            if not expected then return assert.is_true(found == nil, "lsn " .. lsn) end
+            assert.equal(expected.first, tonumber(found.first))
+            assert.equal(expected.last, tonumber(found.last))
+        end
+        for _ = 1, 3000 do
+            local dice, head = math.random(), tonumber(t.head)
+            if dice < 0.5 then
+                for _ = 1, math.random(1, 3) do append(t, math.random(1, 60)) end
+                local block = C.ms_tail_seal(t)
+                groups[#groups + 1] = { first = head + 1, last = tonumber(t.head), size = tonumber(block.size), memory = tonumber(block.capacity) }
+            elseif dice < 0.6 and written < head then
+                written = math.random(written + 1, head)
+                local keep, memory, unwritten = math.random(0, 20000), 0, 0
+                for _, group in ipairs(groups) do
+                    memory = memory + group.memory
+                    if group.last > written then unwritten = unwritten + group.size end
+                end
+                C.ms_tail_written(t, written, keep)
+                while groups[1] and groups[1].last <= written and memory > keep do memory = memory - table.remove(groups, 1).memory end
+                assert.equal(unwritten, tonumber(t.unwritten))
+            else
+                check(math.random(0, head + 1))
+            end
+        end
+        assert.is_true(#groups > 0)
+    end)
+
     it("fails before anything changed when memory is out, and leaks nothing", function()
         local live = C.ms_mem_live()
         local t = tail(100)
