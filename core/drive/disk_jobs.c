@@ -42,7 +42,7 @@ void ms_disk_job_fail(struct ms_disk *disk, const struct ms_disk_op *op, int rc)
     switch (op->kind) {
     case MS_DISK_READ: ms_engine_read(engine, op->link, NULL, 0, rc); break;
     case MS_DISK_SNAPSHOT_READ:
-        ms_engine_snapshot_data(engine, op->link, op->from, op->limit, ms_bytes("", 0), false, 0, rc);
+        ms_engine_snapshot_data(engine, op->link, op->from, op->limit, NULL, false, 0, rc);
         break;
     case MS_DISK_ARCHIVE: ms_engine_archived(engine, 0, rc); break;
     case MS_DISK_EXTRAS: ms_engine_extras(engine, NULL, rc); break;

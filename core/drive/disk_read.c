@@ -134,10 +134,12 @@ void ms_disk_read_snapshot(struct ms_disk *disk, const struct ms_disk_op *op)
         eof = !source->growing && offset + got >= size;
         if (rc || eof) close_source(disk, source);
     }
-    struct ms_bytes groups = ms_bytes(got ? (const void *)disk->piece.data : "", got);
+    struct ms_block *groups = got ? ms_block_copy(ms_bytes(disk->piece.data, got)) : NULL;
+    if (got && !groups) rc = MS_E_MEMORY;
     disk->door->enter(disk->door);
     ms_engine_snapshot_data(disk->door->engine, op->link, id, offset, groups, eof, end, rc);
     disk->door->leave(disk->door);
+    ms_block_unref(groups);
 }
 
 void ms_disk_source_made(struct ms_disk *disk, uint64_t id, uint64_t end, uint64_t size, int rc)

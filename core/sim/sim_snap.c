@@ -216,14 +216,16 @@ static void on_piece(struct ms_sim *sim, struct ms_sim_event *event)
     ms_buf_init(&data);
     int rc = source_of(node, event->id, request->snapshot, &source);
     if (!rc) rc = read_piece(node, source, request->offset, &data, &eof);
+    struct ms_block *groups = !rc && data.size ? ms_block_copy(ms_buf_bytes(&data)) : NULL;
+    if (!rc && data.size && !groups) rc = MS_E_MEMORY;
     if (!ms_sim_node_stopped(node)) {
         if (rc && rc != MS_E_NOT_FOUND) sim->counts.eio_other++;
         ms_sim_note(sim, node->index, "snapshot piece at %llu, %zu bytes%s: %d", (unsigned long long)request->offset,
                     data.size, eof ? ", the last" : "", rc);
-        ms_engine_snapshot_data(&node->engine, event->id, source->id, request->offset, ms_buf_bytes(&data), eof, source->end,
-                                rc);
+        ms_engine_snapshot_data(&node->engine, event->id, source->id, request->offset, groups, eof, source->end, rc);
         ms_sim_node_after(node);
     }
+    ms_block_unref(groups);
     ms_buf_close(&data);
 }
 

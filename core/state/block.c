@@ -39,17 +39,23 @@ void ms_block_finish(struct ms_block *block, uint64_t synced, uint64_t time_us)
     block->finished = true;
 }
 
+struct ms_block *ms_block_copy(struct ms_bytes groups)
+{
+    struct ms_block *block = ms_block_new(groups.size);
+    if (!block) return NULL;
+    memcpy(block->data, groups.data, groups.size);
+    block->size = groups.size;
+    block->finished = true;
+    return block;
+}
+
 struct ms_block *ms_block_of(struct ms_bytes group, const struct ms_group_header *header)
 {
-    size_t size = ms_group_size(header->body_size);
-    struct ms_block *block = ms_block_new(size);
+    struct ms_block *block = ms_block_copy(ms_bytes(group.data, ms_group_size(header->body_size)));
     if (!block) return NULL;
-    memcpy(block->data, group.data, size);
-    block->size = size;
     block->body_size = header->body_size;
     block->count = header->count;
     block->first = header->first;
     block->last = ms_group_last(header);
-    block->finished = true;
     return block;
 }

@@ -26,6 +26,9 @@ void ms_block_unref(struct ms_block *block); /* NULL is allowed */
 /* Header and hashes of a sealed block. By the log writer, without the node's lock, before anybody else reads the bytes. */
 void ms_block_finish(struct ms_block *block, uint64_t synced, uint64_t time_us);
 
+/* A block without lsns: groups of a snapshot on their way to a link (copied). NULL = MS_E_MEMORY. */
+struct ms_block *ms_block_copy(struct ms_bytes groups);
+
 /* A finished block made of a checked group (copied). */
 struct ms_block *ms_block_of(struct ms_bytes group, const struct ms_group_header *header);
 

@@ -251,9 +251,10 @@ int ms_engine_snapshot_walk(struct ms_engine *engine, struct ms_snapshot_writer 
 int ms_engine_snapshot_cut(struct ms_engine *engine, struct ms_snapshot_writer *writer);
 void ms_engine_snapshot_made(struct ms_engine *engine, uint64_t end, uint64_t size, int err);
 
-/* Pieces of a snapshot for a link. id, offset: what they are of. eof: the file is finished and this was its last piece (or
- * data is empty). data empty and no eof: ask again after progress (the engine does, on its next tick). */
-void ms_engine_snapshot_data(struct ms_engine *engine, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_bytes groups,
+/* Pieces of a snapshot for a link: whole groups, in a block so that nobody copies them under the lock (the engine takes references of its
+ * own). id, offset: what they are of. eof: the file is finished and this was its last piece (or groups is NULL). NULL and no eof: ask
+ * again after progress (the engine does, on its next tick). */
+void ms_engine_snapshot_data(struct ms_engine *engine, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_block *groups,
                              bool eof, uint64_t end, int err);
 
 /* stage_commit is done: the live generation is the staged one, its log is empty and continues after `end`. The implementation

@@ -345,7 +345,7 @@ static void send_snapshot_end(struct ms_engine *e, struct ms_peer *peer, uint64_
     e->counters.snapshots_sent++;
 }
 
-void ms_engine_snapshot_data(struct ms_engine *e, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_bytes groups, bool eof,
+void ms_engine_snapshot_data(struct ms_engine *e, uint64_t link, uint64_t snapshot, uint64_t offset, struct ms_block *groups, bool eof,
                              uint64_t end, int err)
 {
     struct ms_peer *peer = ms_engine_peer(e, link);
@@ -367,23 +367,16 @@ void ms_engine_snapshot_data(struct ms_engine *e, uint64_t link, uint64_t snapsh
     }
     if (offset != peer->offset) return;
     if (!peer->began) send_snapshot_begin(e, peer, snapshot);
-    if (groups.size) {
-        struct ms_buf payload;
-        ms_buf_init(&payload);
-        ms_buf_add64(&payload, offset);
-        ms_buf_add(&payload, groups.data, groups.size);
-        if (payload.failed) {
-            ms_buf_close(&payload);
-            bye(e, peer, MS_E_MEMORY, "out of memory");
-            return;
-        }
-        e->io->ops->send(e->io, link, MS_FRAME_SNAPSHOT_DATA, 0, ms_buf_bytes(&payload), NULL);
-        peer->offset += groups.size;
-        peer->unsent += payload.size;
-        peer->sent_bytes += payload.size + MS_FRAME_HEADER;
-        e->counters.bytes_sent += payload.size + MS_FRAME_HEADER;
+    if (groups) {
+        uint8_t at[8];
+        size_t size = sizeof at + groups->size;
+        ms_store64(at, offset);
+        e->io->ops->send(e->io, link, MS_FRAME_SNAPSHOT_DATA, 0, ms_bytes(at, sizeof at), groups);
+        peer->offset += groups->size;
+        peer->unsent += size;
+        peer->sent_bytes += size + MS_FRAME_HEADER;
+        e->counters.bytes_sent += size + MS_FRAME_HEADER;
         peer->spoken = ms_now(e);
-        ms_buf_close(&payload);
     } else if (!eof) {
         peer->poll_at = ms_now(e) + 2000; /* the maker has not got further; it wakes us too */
         ms_engine_wake(e, peer->poll_at);
