@@ -39,6 +39,7 @@
  *  7. Share a data directory. One node has it at a time (lock file); a copy of it is a second node with the same id.
  *  8. Keep a buffered value on disk by waiting: a put to a buffered table is at risk until the next flush. ms_flush
  *     and then ms_wait say when it no longer is.
+ *  9. Forget ms_compared: a leader that was told to compare has no followers until then, and none is in sync for the level `replica`.
  */
 #ifndef METASYNC_H
 #define METASYNC_H
@@ -301,13 +302,18 @@ MS_API int ms_port(const struct ms_node *node);
  * INVALID (policy.enabled is 0). */
 MS_API int ms_lead(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms);
 
+/* The same for a host that then compares its own copy with the log, or fills the log from it (ms_compare_begin, below). Until it says
+ * ms_compared, followers wait, all of them: they are connected, and in as soon as it does. A log that is still being filled is not all that the
+ * host has, and a follower's host that was given it would drop the rest. */
+MS_API int ms_lead_comparing(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms);
+
 /* Become (or stay) a follower of the node at `address`; returns at once, links are kept up by the node. A leader that is
  * told to follow steps down first: what its buffers held goes to the archive. Errors: ADDRESS, INVALID, DAMAGED never. */
 MS_API int ms_follow(struct ms_node *node, const char *address);
 
 enum ms_promote_flags {
     MS_PROMOTE_FORCE = 1,   /* also a node that is marked not promotable */
-    MS_PROMOTE_COMPARE = 2, /* an idle node's host is not given the log's tables first: it compares its own copy afterwards, see below */
+    MS_PROMOTE_COMPARE = 2, /* as ms_lead_comparing; and an idle node's host is not given the log's tables first */
 };
 
 /* Become leader of a new reign (reign + 1, run 0), from follower or idle. Returns when the host has applied everything
@@ -319,6 +325,12 @@ MS_API int ms_promote(struct ms_node *node, int flags, int timeout_ms);
  * node knows): who was promoted by a later term wins over who was by an earlier one, also if it has never heard of that one. A node that
  * leads already goes on in its reign. least_reign: below 2^63, else INVALID. Other errors: as ms_promote. */
 MS_API int ms_promote_to(struct ms_node *node, uint64_t least_reign, int flags, int timeout_ms);
+
+/* The host of a leader that was told to compare has done so, and all that it has is in the log: what is buffered is flushed, then
+ * followers come in. Who does not say this has no followers: also after a comparison that failed in part, say it when what was not taken
+ * can be missed. Ends with the role by itself. 0 also if there was nothing to end. Errors: NOT_LEADER, CLOSED, CALLBACK, and those of
+ * ms_flush, after which followers still wait: call it again. */
+MS_API int ms_compared(struct ms_node *node);
 
 /* A follower that refuses its leader's history (status: leader_has_less_history) takes it after this call: its own
  * records are archived, its tables replaced. Returns at once. Errors: INVALID if it is not refusing. */
@@ -340,7 +352,7 @@ MS_API int ms_table_each(struct ms_node *node, int (*fn)(void *context, struct m
 /* ---- writing (leader only) ------------------------------------------------------------------------------------- */
 
 enum ms_write_flags {
-    MS_NOWAIT = 1, /* return when the change stands, at any level; wait later with ms_wait(lsn) */
+    MS_NOWAIT = 1, /* return when the change stands, at any level; wait later with ms_wait(lsn). Before ms_compared also without a follower */
 };
 
 /* Makes `key` this thread's: others that begin the same key wait (at most wait_ms; < 0 = for ever; then BUSY). Other keys
@@ -416,6 +428,7 @@ MS_API int ms_walk(struct ms_table *table, ms_walk_fn fn, void *context);
  *
  *      ms_compare_begin; ms_compare_entry for every entry that the host has, in any order; ms_compare_end
  *
+ * and at the end of all ms_compared, if the node was told to lead with ms_lead_comparing or MS_PROMOTE_COMPARE.
  * Equal entries are nothing. Every other one (also those that only one side has, outside of the view excepted) goes through the
  * policy's resolver with reason "host", mine = the host's, theirs = the log's: what is chosen is logged if the log lacks it, given
  * to host->resolved if the host lacks it, and listed in the loss report (archive/loss-host-*.jsonl). Without a resolver for the table (and

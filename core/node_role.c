@@ -21,16 +21,43 @@ static int wait_to_lead(struct ms_node *node, int timeout_ms)
     }
 }
 
-int ms_lead(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms)
+static int lead(struct ms_node *node, const char *const *peers, size_t count, int flags, int timeout_ms)
 {
     int rc = ms_node_may_wait(node, "ms_lead");
     for (size_t i = 0; !rc && i < count; i++) rc = ms_address_check(peers[i], node->has_secret);
     if (rc) return rc;
     ms_node_lock(node);
-    rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_lead(&node->engine, peers, count);
+    rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_lead(&node->engine, peers, count, flags);
     node->pump = true;
     if (!rc) rc = wait_to_lead(node, timeout_ms);
     ms_node_unlock(node);
+    return rc;
+}
+
+int ms_lead(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms)
+{
+    return lead(node, peers, count, 0, timeout_ms);
+}
+
+int ms_lead_comparing(struct ms_node *node, const char *const *peers, size_t count, int timeout_ms)
+{
+    return lead(node, peers, count, MS_PROMOTE_COMPARE, timeout_ms);
+}
+
+/* What is buffered is flushed in slices first: only what came in since then is left to do in one hold of the lock. */
+int ms_compared(struct ms_node *node)
+{
+    int rc = ms_node_may_wait(node, "ms_compared");
+    while (!rc) {
+        rc = ms_flush(node, NULL, NULL);
+        if (rc) break;
+        ms_node_lock(node);
+        rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_compared(&node->engine);
+        node->pump = true;
+        ms_node_unlock(node);
+        if (rc == 0) break;
+        if (rc == MS_E_AGAIN) rc = 0;
+    }
     return rc;
 }
 

@@ -84,6 +84,7 @@ int ms_commit(struct ms_txn *txn, struct ms_bytes value, int flags, uint64_t *ls
 {
     struct ms_node *node = txn->table->node;
     struct ms_engine_write write = ms_engine_write(txn->table->state, ms_bytes(txn->key, txn->key_size), txn->key_hash, value);
+    write.nowait = flags & MS_NOWAIT;
     uint64_t at = 0, deadline = 0;
     int level = 0, rc;
     ms_node_lock(node);
@@ -162,6 +163,7 @@ static int write_one(struct change *change, int flags, uint64_t *lsn)
     uint64_t at = 0, deadline = 0;
     int level = 0, rc = flags & MS_NOWAIT ? 0 : ms_node_may_wait(node, "a write without MS_NOWAIT");
     if (rc) return rc;
+    change->write.nowait = flags & MS_NOWAIT;
     ms_node_lock(node);
     do {
         if (node->closing) rc = ms_fail(MS_E_CLOSED, "the node is being closed");
@@ -291,8 +293,10 @@ int ms_put_batch(struct ms_node *node, const struct ms_write *writes, size_t cou
     if (!rc && count > BATCH_ON_STACK) states = ms_alloc(count * sizeof *states);
     if (!states) rc = MS_E_MEMORY;
     if (rc) return rc;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         states[i] = ms_engine_write(writes[i].table->state, writes[i].key, ms_key_hash(writes[i].key), writes[i].value);
+        states[i].nowait = flags & MS_NOWAIT;
+    }
     rc = write_batch(node, writes, states, count, flags, lsn);
     if (states != few) ms_release(states);
     return rc;

@@ -182,7 +182,7 @@ int ms_replay_engine_open(struct ms_replay *replay)
     int rc = ms_engine_init(e, &replay->io, &replay->store, &config);
     if (rc) return rc;
     replay->has_engine = true;
-    rc = ms_engine_lead(e, NULL, 0);
+    rc = ms_engine_lead(e, NULL, 0, 0);
     if (!rc) rc = ms_replay_settle(replay);
     if (!rc && e->role != MS_ROLE_LEADER) rc = ms_fail(e->result ? e->result : MS_E_INVALID, "the engine does not lead: %s", e->reason);
     return rc;

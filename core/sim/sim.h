@@ -10,6 +10,7 @@
  *      sim_snap.c    making, reading, staging snapshots  sim_chaos.c   faults
  *      sim_node.c    life of a node, the io table        sim_operator.c  who leads, who follows
  *      sim_verbs.c   the functions below                 sim_view.c    policies of nodes (sim_rules.c: made by chance)
+ *      sim_host.c    what hosts have of their own, and leaders that compare it
  *
  * Equal seed and options give the same run, event for event. A violated promise ends the run: MS_E_DAMAGED, and
  * ms_error_message() names the promise, the node, the step and the seed. What stays is inspectable until ms_sim_free.
@@ -62,7 +63,7 @@ struct ms_sim_options {
     X(torn_writes) X(torn_tails) X(reordered_writes) \
     /* roles */ \
     X(leads) X(follows) X(promotions) X(adopts) X(leader_deposed) X(deposed_returns) X(stepdowns) X(dirty_stepdowns) \
-    X(split_brains) X(wiped_leaders) X(less_history) X(lost_leader_records) \
+    X(comparisons) X(comparisons_cut) X(held) X(split_brains) X(wiped_leaders) X(less_history) X(lost_leader_records) \
     /* resuming and bootstrapping; a verdict counts on both sides */ \
     X(resumes) X(verdict_continue) X(verdict_empty) X(verdict_trimmed) X(verdict_ahead) X(verdict_diverged) X(verdict_other) \
     X(bootstraps) X(bootstraps_interrupted) X(bootstraps_resumed) X(bootstraps_interrupted_by_crash) X(archived) \
@@ -126,6 +127,8 @@ int ms_sim_power_loss(struct ms_sim *sim, uint32_t node); /* the machine ends at
 int ms_sim_wipe(struct ms_sim *sim, uint32_t node);       /* an empty disk */
 
 int ms_sim_lead(struct ms_sim *sim, uint32_t node, bool ask); /* ask: all other nodes, else nobody */
+int ms_sim_lead_comparing(struct ms_sim *sim, uint32_t node, bool ask); /* its host compares until ms_sim_compared */
+int ms_sim_compared(struct ms_sim *sim, uint32_t node);
 int ms_sim_follow(struct ms_sim *sim, uint32_t node, uint32_t leader);
 int ms_sim_promote(struct ms_sim *sim, uint32_t node);
 int ms_sim_promote_to(struct ms_sim *sim, uint32_t node, uint64_t least_reign); /* as ms_promote_to */

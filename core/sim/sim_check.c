@@ -347,6 +347,7 @@ static void count_events(struct ms_sim_node *node)
     counts->bootstraps_resumed += now->bootstraps_resumed - last->bootstraps_resumed;
     counts->log_failures += now->log_failures - last->log_failures;
     counts->link_timeouts += now->link_timeouts - last->link_timeouts;
+    counts->held += now->held - last->held;
     counts->flushes += now->flushes - last->flushes;
     counts->coalesced += now->coalesced - last->coalesced;
     counts->extras_sent += now->extras_sent - last->extras_sent;
@@ -377,6 +378,7 @@ void ms_sim_check_input(struct ms_sim_node *node)
     check_positions(node);
     check_role(node);
     check_eternal(node);
+    ms_sim_host_check(node);
     if (node->last_marks != node->store.marks_checked) {
         sim->counts.marks_compared += node->store.marks_checked - node->last_marks;
         node->last_marks = node->store.marks_checked;

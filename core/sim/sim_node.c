@@ -150,6 +150,7 @@ static void io_send(struct ms_io *io, uint64_t link, uint8_t type, uint8_t flags
 {
     struct ms_sim_node *node = ms_sim_node_of(io);
     if (block) ms_sim_check_send(node, link, block);
+    ms_sim_host_send(node, type);
     ms_sim_net_send(node, link, type, flags, payload, block);
 }
 
@@ -253,7 +254,7 @@ static const struct ms_io_ops io_ops = {
 void ms_sim_node_forget(struct ms_sim_node *node)
 {
     node->io.ops = &io_ops;
-    node->life = node->wake = node->host_lsn = 0;
+    node->life = node->wake = node->host_lsn = node->comparing = 0;
     node->has_engine = node->has_host = node->host_busy = node->changed = false;
     memset(node->tables, 0, sizeof node->tables);
     node->accepted_from = node->accepted_count = node->wait_count = 0;
@@ -374,6 +375,8 @@ void ms_sim_node_end(struct ms_sim_node *node, int kind)
     struct ms_sim *sim = node->sim;
     ms_sim_note(sim, node->index, "%s", kinds[kind]);
     if (node->has_engine && node->engine.follow.stage) sim->counts.bootstraps_interrupted_by_crash += kind != MS_SIM_STOP;
+    sim->counts.comparisons_cut += node->comparing != 0;
+    node->comparing = 0;
     ms_sim_work_forget(node);
     ms_sim_net_node_down(node, kind == MS_SIM_POWER);
     if (kind == MS_SIM_STOP)

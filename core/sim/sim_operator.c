@@ -84,7 +84,7 @@ static void answer_refusal(struct ms_sim *sim, struct ms_sim_node *node)
     }
     if (sim->now - node->refused_since < ms_sim_between(sim, 5000, 60000)) return;
     node->refused_since = 0;
-    if (ms_sim_one_in(sim, 2) || sim->calm) {
+    if (!ms_sim_one_in(sim, 4) || sim->calm) {
         (void)ms_sim_adopt(sim, node->index);
     } else { /* the refusing node has the history that counts */
         elect(sim, node);

@@ -84,14 +84,35 @@ int ms_sim_wipe(struct ms_sim *sim, uint32_t index)
 
 /* ---- roles ----------------------------------------------------------------------------------------------------- */
 
-int ms_sim_lead(struct ms_sim *sim, uint32_t index, bool ask)
+static int lead(struct ms_sim *sim, uint32_t index, bool ask, int flags)
 {
     struct ms_sim_node *node = running(sim, index);
     const char *peers[MS_SIM_NODES_MAX];
     size_t count = 0;
     if (!node) return is_down(index);
     MS_SIM_FOR_NODES(sim, other) if (other != node && ask) peers[count++] = other->address;
-    return done(node, ms_engine_lead(&node->engine, peers, count));
+    bool leads = node->engine.role == MS_ROLE_LEADER;
+    int rc = ms_engine_lead(&node->engine, peers, count, flags);
+    if (!rc && !leads) ms_sim_host_compares(node, flags);
+    return done(node, rc);
+}
+
+int ms_sim_lead(struct ms_sim *sim, uint32_t index, bool ask)
+{
+    struct ms_sim_node *node = running(sim, index);
+    return lead(sim, index, ask, node ? ms_sim_host_flags(node) : 0);
+}
+
+int ms_sim_lead_comparing(struct ms_sim *sim, uint32_t index, bool ask)
+{
+    return lead(sim, index, ask, MS_PROMOTE_COMPARE);
+}
+
+int ms_sim_compared(struct ms_sim *sim, uint32_t index)
+{
+    struct ms_sim_node *node = running(sim, index);
+    if (!node) return is_down(index);
+    return done(node, ms_sim_host_compared(node));
 }
 
 int ms_sim_follow(struct ms_sim *sim, uint32_t index, uint32_t leader)
@@ -107,7 +128,11 @@ int ms_sim_promote_to(struct ms_sim *sim, uint32_t index, uint64_t least_reign)
 {
     struct ms_sim_node *node = running(sim, index);
     if (!node) return is_down(index);
-    int rc = done(node, ms_engine_promote(&node->engine, least_reign, 0));
+    int flags = ms_sim_host_flags(node);
+    bool leads = node->engine.role == MS_ROLE_LEADER || node->engine.role == MS_ROLE_OPENING;
+    int rc = ms_engine_promote(&node->engine, least_reign, flags);
+    if (!rc && !leads) ms_sim_host_compares(node, flags);
+    rc = done(node, rc);
     if (!rc) sim->counts.promotions++;
     return rc;
 }

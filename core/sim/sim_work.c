@@ -135,6 +135,7 @@ static int commit(struct ms_sim_node *node, uint32_t known, struct ms_table_stat
     uint64_t hash = ms_key_hash(key);
     bool existed = ms_table_get(state, key, hash).data != NULL, asked = false, leads = node->engine.role == MS_ROLE_LEADER;
     struct ms_engine_write write = ms_engine_write(state, key, hash, value);
+    write.nowait = node->host_writes;
     int rc = ms_engine_commit(&node->engine, &write, at, wanted);
     if (rc == MS_ASK) {
         write.decision = ms_sim_view_decide(node, node->sim->book.keys[known].table, known);

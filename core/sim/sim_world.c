@@ -304,6 +304,7 @@ static bool new_nodes(struct ms_sim *sim)
         if (!node->fs) return false;
         node->switching.epoch = -2;
         ms_sim_node_forget(node);
+        ms_sim_host_init(node);
     }
     return true;
 }

@@ -299,6 +299,9 @@ struct ms_sim_node {
     struct ms_sim_source sources[MS_SIM_READERS];
     struct ms_sim_maker maker;
     uint64_t host_lsn; /* the last block given to the host */
+    uint32_t host_entries; /* what the host has in files of its own: sim_host.c. Outlives lives */
+    uint64_t comparing; /* it was told to lead, or leads, and its host compares: the number of that comparison; 0 = no */
+    bool host_writes;   /* a write of its host that compares, which nobody waits for */
     bool host_busy;
 
     /* the client's side */
@@ -399,6 +402,14 @@ int ms_sim_work_batch(struct ms_sim_node *node, const struct ms_sim_write *write
 void ms_sim_work_waits(struct ms_sim_node *node);  /* asks after every promise */
 void ms_sim_work_forget(struct ms_sim_node *node); /* the process is gone: promises end as unknown */
 
+/* sim_host.c */
+void ms_sim_host_init(struct ms_sim_node *node);
+int ms_sim_host_flags(struct ms_sim_node *node); /* what a node that is to lead is told: MS_PROMOTE_COMPARE if its host has more */
+void ms_sim_host_compares(struct ms_sim_node *node, int flags); /* it was told so */
+int ms_sim_host_compared(struct ms_sim_node *node);
+void ms_sim_host_check(struct ms_sim_node *node);               /* after every input */
+void ms_sim_host_send(struct ms_sim_node *node, uint8_t type);  /* before a frame leaves */
+
 /* sim_view.c */
 int ms_sim_view_set(struct ms_sim_node *node, struct ms_rules *rules);
 int ms_sim_view_set_random(struct ms_sim_node *node);
@@ -468,6 +479,7 @@ struct ms_sim {
     bool calm;
     int32_t leader; /* whom the operator has lead, -1 = nobody yet */
     uint32_t next_batch, next_serial;
+    uint64_t next_comparison;
     uint32_t *eternals; /* keys */
     uint32_t eternal_count, eternal_capacity;
     struct ms_sim_effect *effects;

@@ -54,6 +54,16 @@ int ms_lineage_add(struct ms_lineage *lineage, struct ms_epoch epoch, uint64_t f
     return 0;
 }
 
+int ms_lineage_copy(struct ms_lineage *copy, const struct ms_lineage *lineage)
+{
+    ms_lineage_close(copy);
+    int rc = grow(copy, lineage->count);
+    if (rc) return rc;
+    if (lineage->count) memcpy(copy->entries, lineage->entries, lineage->count * sizeof *copy->entries);
+    copy->count = lineage->count;
+    return 0;
+}
+
 struct ms_epoch ms_lineage_last(const struct ms_lineage *lineage)
 {
     return lineage->count ? lineage->entries[lineage->count - 1].epoch : (struct ms_epoch){0};

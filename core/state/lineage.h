@@ -26,6 +26,7 @@ enum { MS_LINEAGE_MAX = 65536 }; /* what a reader takes memory for at most */
 void ms_lineage_init(struct ms_lineage *lineage);
 void ms_lineage_close(struct ms_lineage *lineage);
 int ms_lineage_add(struct ms_lineage *lineage, struct ms_epoch epoch, uint64_t first); /* MS_E_FORMAT if not rising */
+int ms_lineage_copy(struct ms_lineage *copy, const struct ms_lineage *lineage); /* replaces the content; MS_E_MEMORY: it is empty */
 struct ms_epoch ms_lineage_last(const struct ms_lineage *lineage); /* all 0 if empty */
 
 /* The payload of a LINEAGE record. */

@@ -84,7 +84,7 @@ void ms_engine_close(struct ms_engine *e)
     while (!ms_list_empty(&e->peers)) {
         struct ms_peer *peer = ms_list_entry(e->peers.next, struct ms_peer, node);
         ms_list_remove(&peer->node);
-        ms_release(peer);
+        ms_engine_free_peer(peer);
     }
     if (e->follow.stage) {
         ms_store_close(e->follow.stage);

@@ -44,7 +44,7 @@ struct ms_counters { /* all since start; status and the simulator read them */
     uint64_t groups_sent, bytes_sent, groups_applied, snapshots_made, snapshots_failed, snapshots_sent, bootstraps,
         bootstraps_failed, bootstraps_resumed, resumes, verdicts[8], marks_failed, stepdowns, log_failures, no_space, reconnects,
         unknown_frames, unknown_fields, archived, host_failures, flushes, coalesced, links_refused, link_timeouts, at_risk_lost,
-        at_risk_exceeded, outside, left, extras_sent, extras_resent, extras_answered, extras_unresolved, conflicts[4],
+        at_risk_exceeded, held, outside, left, extras_sent, extras_resent, extras_answered, extras_unresolved, conflicts[4],
         conflicts_equal, conflicts_unresolved;
 };
 
@@ -81,6 +81,8 @@ struct ms_engine {
     struct ms_epoch opening; /* the epoch whose record is being synced */
     uint64_t opening_lsn;    /* 0 = its record is not appended yet */
     bool opening_host;       /* promoted: the host has to apply everything first */
+    bool comparing;          /* about to lead, or leading: followers wait for ms_engine_compared */
+    uint64_t comparing_since; /* leads since then */
     uint64_t led;            /* id of the last epoch that this node opened itself */
     struct ms_epoch highest; /* the highest epoch that any peer has shown */
     bool damaged;            /* recovery or a failed mark: may not lead, bootstraps when it follows */
@@ -124,10 +126,12 @@ struct ms_engine {
         char address[MS_ADDRESS_MAX];
         uint64_t link;       /* 0 = none */
         bool paused, adopt, refused_logged;
+        bool held;           /* the leader's host compares: no verdict before that ends */
+        bool met;            /* a leader has said hello since this node follows */
         bool switching;      /* stage_commit is under way, whatever the state is */
         uint64_t retry_at, backoff_us, heard, spoken;
         uint64_t progress;   /* position or offset at the last connect: back-off is reset when it moved */
-        uint64_t first_head; /* the leader's head when the link came up; UINT64_MAX: it has told none since this node follows it */
+        uint64_t first_head; /* the leader's head when the stream began; UINT64_MAX: none has since this node follows */
         uint64_t leader_head, leader_time_us, leader_node, leader_boot, leader_features, leader_extra_max;
         bool in_sync;        /* the leader counts us in */
         struct ms_verdict verdict;
@@ -170,10 +174,11 @@ void ms_engine_close(struct ms_engine *engine); /* frees; no effects. legal afte
 
 /* ---- role: see metasync.h. They start something; role and result say how it went (io->changed) ---------------------- */
 
-int ms_engine_lead(struct ms_engine *engine, const char *const *peers, size_t count);
+int ms_engine_lead(struct ms_engine *engine, const char *const *peers, size_t count, int flags);
 int ms_engine_follow(struct ms_engine *engine, const char *address);
 int ms_engine_promote(struct ms_engine *engine, uint64_t least_reign, int flags);
 int ms_engine_adopt(struct ms_engine *engine);
+int ms_engine_compared(struct ms_engine *engine); /* logs what is buffered first: what a flush gives, MS_E_AGAIN too; then all goes on as it was */
 
 /* ---- writing (commit.c). Refusals change nothing. MS_E_AGAIN: wait for io->changed, then try again ------------------- */
 
@@ -189,6 +194,7 @@ struct ms_engine_write {
     struct ms_bytes key, value;    /* value.data == NULL deletes */
     uint64_t key_hash, value_hash; /* ms_key_hash; ms_entry_hash, 0 for a delete */
     int decision;
+    bool nowait; /* nobody waits for its level: while this leader's host compares it needs no follower in sync */
     bool ask; /* of a batch, filled in with MS_ASK: a decision about this one is wanted */
     bool out; /* of a batch, filled in: left out of it */
 };
@@ -275,9 +281,9 @@ void ms_engine_host_applied(struct ms_engine *engine, uint64_t lsn);
 
 enum ms_caught { MS_CAUGHT_UNKNOWN, MS_CAUGHT_NOT, MS_CAUGHT_UP };
 
-/* Whether a follower has all that its leader had when their link came up. Before, its tables may be years older than what its host has (a node
+/* Whether a follower has all that its leader had when its stream began. Before, its tables may be years older than what its host has (a node
  * whose data was lost begins at nothing), so that a host which got them would drop what it is to have again in a moment. enum ms_caught;
- * UNKNOWN: no leader is heard, or it is refused. */
+ * UNKNOWN: no leader gives it anything, or it is refused. */
 int ms_engine_caught_up(const struct ms_engine *engine);
 
 /* ---- status ---------------------------------------------------------------------------------------------------------- */

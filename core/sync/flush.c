@@ -197,7 +197,9 @@ int ms_engine_flush(struct ms_engine *e, struct ms_table_state *only, uint32_t m
     for (uint32_t id = 1; id < MS_TABLES_MAX; id++) {
         struct ms_table_state *table = e->store->tables[id];
         if (!table || (only && table != only) || ms_buffer_entries(table) == 0) continue;
-        rc = flush_table(e, table, &max_entries);
+        do { /* an earlier flush may have left keys: those go first, and what came since is in the other set */
+            rc = flush_table(e, table, &max_entries);
+        } while (rc == 0 && ms_buffer_entries(table) > 0);
         if (rc) return rc;
     }
     return 0;

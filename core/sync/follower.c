@@ -32,7 +32,7 @@ static void forget_link(struct ms_engine *e)
 {
     ms_extras_disrupted(e);
     e->follow.link = 0;
-    e->follow.paused = false;
+    e->follow.paused = e->follow.held = false;
     e->follow.in_sync = false;
 }
 
@@ -90,8 +90,9 @@ void ms_follow_link_down(struct ms_engine *e, int err, const char *why)
 
 int ms_engine_caught_up(const struct ms_engine *e)
 {
-    bool heard = e->follow.first_head != UINT64_MAX;
-    if (e->follow.state == MS_FOLLOW_REFUSED || !heard) return MS_CAUGHT_UNKNOWN;
+    if (e->follow.state == MS_FOLLOW_REFUSED) return MS_CAUGHT_UNKNOWN;
+    if (e->follow.held || e->unfinished || e->follow.state == MS_FOLLOW_ARCHIVE) return MS_CAUGHT_NOT;
+    if (e->follow.first_head == UINT64_MAX) return e->follow.met ? MS_CAUGHT_NOT : MS_CAUGHT_UNKNOWN;
     return e->store->applied >= e->follow.first_head ? MS_CAUGHT_UP : MS_CAUGHT_NOT;
 }
 
@@ -105,6 +106,7 @@ void ms_follow_stream(struct ms_engine *e)
     start.from = e->tail.head + 1; /* what was received but is not written yet stays on its way to the log */
     e->follow.state = MS_FOLLOW_STREAM;
     e->follow.archived_from = 0;
+    e->follow.first_head = e->follow.leader_head;
     e->follow.acked_durable = e->follow.acked_applied = e->follow.acked_host = 0;
     e->follow.refused_logged = false;
     ms_engine_send(e, e->follow.link, MS_FRAME_START, &start);
@@ -126,7 +128,12 @@ static void on_hello(struct ms_engine *e, const struct ms_message *hello)
     e->follow.leader_boot = hello->boot_id;
     e->follow.leader_features = hello->features;
     e->follow.leader_extra_max = hello->extra_max;
-    e->follow.leader_head = e->follow.first_head = hello->position;
+    e->follow.leader_head = hello->position;
+    bool held = hello->comparing && (e->follow.state == MS_FOLLOW_CONNECT || e->follow.state == MS_FOLLOW_REFUSED);
+    if (held && !e->follow.held) ms_engine_event(e, MS_LOG_INFO, "waiting: the host of %s compares its copy with the log", e->follow.address);
+    e->follow.held = held;
+    e->follow.met |= hello->role == MS_ROLE_LEADER;
+    ms_engine_changed(e);
     ms_engine_meet(e, ms_lineage_last(&hello->lineage), hello->name);
 }
 
@@ -163,6 +170,7 @@ static void on_verdict(struct ms_engine *e, const struct ms_message *message)
         ms_follow_drop(e, MS_E_FORMAT, "a verdict of an unknown kind");
         return;
     }
+    e->follow.held = false;
     verdict.snapshot = verdict.kind != MS_VERDICT_CONTINUE || e->damaged;
     if (e->damaged && e->tail.head > e->store->applied) verdict.extra += e->tail.head - e->store->applied; /* in the log, in no table */
     e->follow.verdict = verdict;
@@ -351,7 +359,7 @@ static void keep_alive(struct ms_engine *e, uint64_t now)
             return;
         }
     }
-    if (now - e->follow.spoken >= beat && e->follow.state != MS_FOLLOW_CONNECT) {
+    if (now - e->follow.spoken >= beat && (e->follow.state != MS_FOLLOW_CONNECT || e->follow.held)) {
         struct ms_message ack = ack_now(e);
         ms_engine_send(e, e->follow.link, e->follow.state == MS_FOLLOW_STREAM ? MS_FRAME_ACK : MS_FRAME_HEARTBEAT, &ack);
         e->follow.spoken = now;

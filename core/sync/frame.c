@@ -25,6 +25,7 @@ static const struct field fields[] = {
     FIELD(1, NUMBER, node_id), FIELD(2, NUMBER, boot_id),   FIELD(3, NUMBER, features),  FIELD(4, NUMBER, policy_hash),
     FIELD(5, NUMBER, purpose), FIELD(6, NUMBER, role),      FIELD(7, NAME, cluster),     FIELD(8, NAME, name),
     FIELD(9, NUMBER, first),   FIELD(10, NUMBER, position), FIELD(11, LINEAGE, lineage), FIELD(12, NUMBER, extra_max),
+    FIELD(13, NUMBER, comparing),
 
     FIELD(16, NUMBER, kind),   FIELD(17, NUMBER, common),   FIELD(18, NUMBER, extra),    FIELD(19, NUMBER, allowed),
     FIELD(24, NUMBER, mode),   FIELD(25, NUMBER, from),     FIELD(26, NUMBER, snapshot), FIELD(28, NUMBER, size),

@@ -13,6 +13,7 @@
  *
  *      C -> L  HELLO(purpose = follow | ask)          L -> C  HELLO
  *      follow, and L leads:                           L -> C  VERDICT(kind, common, extra, allowed)
+ *         while L's host compares:                    L -> C  HELLO(comparing), and as soon as that ends: HELLO VERDICT
  *      C -> L  START(stream, from lsn)                L -> C  GROUP* HEARTBEAT*          C -> L  ACK*
  *      C -> L  START(snapshot, id, offset)            L -> C  SNAPSHOT_BEGIN DATA* SNAPSHOT_END, then C sends START(stream)
  *      streaming, and L has MS_FEATURE_EXTRAS:        C -> L  EXTRA*                     L -> C  EXTRA_DONE*   (extras.h)
@@ -81,6 +82,7 @@ struct ms_message {
     uint64_t node_id, boot_id, features, policy_hash;
     uint64_t purpose, role;
     uint64_t extra_max; /* bytes of the largest EXTRA that it takes */
+    uint64_t comparing; /* it leads, and its host compares: no verdict before that ends */
     char cluster[64], name[64];
     uint64_t first, position;  /* of the log; see struct ms_history */
     struct ms_lineage lineage; /* owned: ms_message_close */

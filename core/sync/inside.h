@@ -72,6 +72,8 @@ void ms_engine_bye(struct ms_engine *e, uint64_t link, int code, const char *tex
 /* ---- leader.c */
 struct ms_peer *ms_engine_peer(struct ms_engine *e, uint64_t link);
 void ms_engine_drop_peer(struct ms_engine *e, struct ms_peer *peer);
+void ms_engine_free_peer(struct ms_peer *peer); /* taken out of the list */
+void ms_engine_admit(struct ms_engine *e); /* the host has compared: verdicts for those that wait */
 void ms_engine_drop_peers(struct ms_engine *e, int code, const char *text);
 void ms_engine_stream(struct ms_engine *e); /* to every peer, what it may have now */
 void ms_engine_update_replicated(struct ms_engine *e);

@@ -13,13 +13,19 @@ struct ms_peer *ms_engine_peer(struct ms_engine *e, uint64_t link)
     return NULL;
 }
 
+void ms_engine_free_peer(struct ms_peer *peer)
+{
+    ms_lineage_close(&peer->lineage);
+    ms_release(peer);
+}
+
 void ms_engine_drop_peer(struct ms_engine *e, struct ms_peer *peer)
 {
     bool was = peer->in_sync;
     ms_list_remove(&peer->node);
     if (was && !e->closing)
         ms_engine_event(e, MS_LOG_WARN, "follower %s (%s) is out of sync: its link is down", peer->name, peer->address);
-    ms_release(peer);
+    ms_engine_free_peer(peer);
     if (was) ms_engine_update_replicated(e);
 }
 
@@ -151,9 +157,8 @@ static void drop_older_link(struct ms_engine *e, const struct ms_peer *fresh)
     }
 }
 
-static void send_verdict(struct ms_engine *e, struct ms_peer *peer, const struct ms_message *hello)
+static void send_verdict(struct ms_engine *e, struct ms_peer *peer, struct ms_history theirs)
 {
-    struct ms_history theirs = {&hello->lineage, hello->first, hello->position};
     struct ms_verdict verdict = ms_verdict(ms_engine_history(e), theirs);
     e->counters.verdicts[verdict.kind]++;
     struct ms_message message;
@@ -163,6 +168,34 @@ static void send_verdict(struct ms_engine *e, struct ms_peer *peer, const struct
     message.extra = verdict.extra;
     message.allowed = verdict.allowed;
     ms_engine_send(e, peer->link, MS_FRAME_VERDICT, &message);
+}
+
+/* Every follower waits while the host compares, also one that would only go on: a table that the comparison fills is not whole before its
+ * end, and a host that is given all tables (after a start, say) would drop what is only not there yet. */
+static void hold(struct ms_engine *e, struct ms_peer *peer, const struct ms_message *hello)
+{
+    if (ms_lineage_copy(&peer->lineage, &hello->lineage)) {
+        bye(e, peer, MS_E_MEMORY, "out of memory");
+        return;
+    }
+    peer->state = MS_PEER_HELD;
+    peer->first = hello->first;
+    peer->position = hello->position;
+    e->counters.held++;
+    ms_engine_event(e, MS_LOG_INFO, "follower %s (%s) waits: this node's host compares its copy with the log", peer->name, peer->address);
+}
+
+/* The first hello told where the head was before the comparison: a follower that has got there would take that for all there is. */
+void ms_engine_admit(struct ms_engine *e)
+{
+    for (struct ms_list *at = e->peers.next; at != &e->peers; at = at->next) {
+        struct ms_peer *peer = ms_list_entry(at, struct ms_peer, node);
+        if (peer->state != MS_PEER_HELD) continue;
+        peer->state = MS_PEER_PROBE;
+        ms_engine_send_hello(e, peer->link, MS_PURPOSE_NONE);
+        send_verdict(e, peer, (struct ms_history){&peer->lineage, peer->first, peer->position});
+        ms_lineage_close(&peer->lineage);
+    }
 }
 
 /* Refuses the link; a peer that was asked counts as one that can't answer. */
@@ -208,8 +241,10 @@ static void on_hello(struct ms_engine *e, struct ms_peer *peer, const struct ms_
     drop_older_link(e, peer);
     ms_engine_send_hello(e, link, MS_PURPOSE_NONE);
     if (hello->purpose != MS_PURPOSE_FOLLOW) return;
-    if (e->role == MS_ROLE_LEADER)
-        send_verdict(e, peer, hello);
+    if (e->role == MS_ROLE_LEADER && e->comparing)
+        hold(e, peer, hello);
+    else if (e->role == MS_ROLE_LEADER)
+        send_verdict(e, peer, (struct ms_history){&hello->lineage, hello->first, hello->position});
     else
         bye(e, peer, MS_E_NOT_LEADER, "this node does not lead");
 }
@@ -218,6 +253,10 @@ static void on_start(struct ms_engine *e, struct ms_peer *peer, const struct ms_
 {
     if (e->role != MS_ROLE_LEADER || !peer->greeted) {
         bye(e, peer, MS_E_NOT_LEADER, "this node does not lead");
+        return;
+    }
+    if (e->comparing) {
+        bye(e, peer, MS_E_AGAIN, "this node's host compares its copy with the log");
         return;
     }
     peer->reading = false;

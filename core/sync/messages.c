@@ -38,6 +38,7 @@ void ms_engine_send_hello(struct ms_engine *e, uint64_t link, int purpose)
     hello.purpose = (uint64_t)purpose;
     hello.role = (uint64_t)e->role;
     hello.features = MS_FEATURE_EXTRAS;
+    hello.comparing = e->role == MS_ROLE_LEADER && e->comparing;
     hello.extra_max = ms_policy_largest_group(&e->policy);
     if (hello.extra_max < MS_FRAME_CONTROL_MAX) hello.extra_max = MS_FRAME_CONTROL_MAX;
     (void)snprintf(hello.cluster, sizeof hello.cluster, "%s", e->cluster);

@@ -2,6 +2,6 @@
 
 const char *ms_peer_state_name(int state)
 {
-    static const char *const names[] = {"none", "probe", "stream", "snapshot"};
-    return state >= 0 && state <= MS_PEER_SNAPSHOT ? names[state] : "unknown";
+    static const char *const names[] = {"none", "probe", "stream", "snapshot", "held"};
+    return state >= 0 && state <= MS_PEER_HELD ? names[state] : "unknown";
 }

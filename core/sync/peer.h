@@ -1,17 +1,18 @@
-/* A leader's (and listener's) view of one link, and its progress: three states instead of flags.
+/* A leader's (and listener's) view of one link, and its progress: four states instead of flags.
  *
- *      PROBE ──START(stream)──> STREAM <──START(stream)── SNAPSHOT <──START(snapshot)── PROBE
+ *      PROBE ──START(stream)──> STREAM <──START(stream)── SNAPSHOT <──START(snapshot)── PROBE <──compared── HELD <──hello── PROBE
  *
  *  PROBE     hello not finished, or a verdict is out and START has not come
  *  STREAM    gets blocks as they are written; `next` is the lsn it gets next
- *  SNAPSHOT  gets pieces of a snapshot file; the log behind `pin` is kept for it */
+ *  SNAPSHOT  gets pieces of a snapshot file; the log behind `pin` is kept for it
+ *  HELD      its hello came while this leader's host compares: its verdict comes when that ends */
 #ifndef MS_SYNC_PEER_H
 #define MS_SYNC_PEER_H
 
 #include "../base/list.h"
 #include "frame.h"
 
-enum ms_peer_state { MS_PEER_PROBE = 1, MS_PEER_STREAM = 2, MS_PEER_SNAPSHOT = 3 };
+enum ms_peer_state { MS_PEER_PROBE = 1, MS_PEER_STREAM = 2, MS_PEER_SNAPSHOT = 3, MS_PEER_HELD = 4 };
 
 struct ms_peer {
     struct ms_list node;
@@ -21,6 +22,8 @@ struct ms_peer {
     bool greeted;          /* its hello came */
     uint64_t node_id;
     char name[64], address[64];
+    struct ms_lineage lineage; /* HELD: owned; with first and position, the history that its hello told */
+    uint64_t first, position;
     uint64_t next;         /* STREAM: next lsn to send */
     bool reading;          /* a log_read or snapshot_read is under way */
     uint64_t common;       /* of its verdict: no snapshot may take its readers back behind it */

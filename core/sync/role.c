@@ -25,6 +25,7 @@ void ms_engine_set_role(struct ms_engine *e, int role, int result, const char *f
     va_end(args);
     bool moved = e->role != role;
     e->role = role;
+    if (role == MS_ROLE_IDLE || role == MS_ROLE_FOLLOWER) e->comparing = false;
     e->result = result;
     if (moved) {
         ms_extras_disrupted(e);
@@ -171,6 +172,7 @@ void ms_engine_try_open(struct ms_engine *e)
     e->unfinished = false;
     e->host_applied = e->store->applied;
     e->replicated = 0;
+    e->comparing_since = ms_now(e);
     ms_engine_set_role(e, MS_ROLE_LEADER, 0, "epoch %llu.%llu since lsn %llu", (unsigned long long)e->opening.reign,
                        (unsigned long long)e->opening.run, (unsigned long long)e->tail.head);
 }
@@ -197,7 +199,7 @@ static int may_open(const struct ms_engine *e)
     return 0;
 }
 
-int ms_engine_lead(struct ms_engine *e, const char *const *peers, size_t count)
+int ms_engine_lead(struct ms_engine *e, const char *const *peers, size_t count, int flags)
 {
     int rc = may_open(e);
     if (rc) return rc;
@@ -213,6 +215,7 @@ int ms_engine_lead(struct ms_engine *e, const char *const *peers, size_t count)
     for (size_t i = 0; i < count; i++) (void)snprintf(e->ask[i], sizeof e->ask[i], "%s", peers[i]);
     e->ask_until = ms_now(e) + (uint64_t)e->policy.ask_ms * 1000;
     e->asking = 0;
+    e->comparing = flags & MS_PROMOTE_COMPARE;
     ms_engine_set_role(e, MS_ROLE_ASKING, 0, "asking %zu peers", count);
     for (size_t i = 0; i < count; i++) {
         struct ms_peer *peer = ms_alloc_zero(sizeof *peer);
@@ -267,6 +270,20 @@ void ms_engine_role_tick(struct ms_engine *e, uint64_t now)
     ms_engine_try_open(e);
 }
 
+int ms_engine_compared(struct ms_engine *e)
+{
+    if (e->role != MS_ROLE_LEADER) return ms_fail(MS_E_NOT_LEADER, "this node is %s, not leader: %s", ms_role_name(e->role), e->reason);
+    if (!e->comparing) return 0;
+    int rc = ms_engine_flush(e, NULL, UINT32_MAX); /* what only a buffer has is not in a follower's tables */
+    if (rc) return rc;
+    e->comparing = false;
+    ms_engine_event(e, MS_LOG_INFO, "the host has compared its copy with the log for %llu ms, followers may come",
+                    (unsigned long long)(ms_now(e) - e->comparing_since) / 1000);
+    ms_engine_admit(e);
+    ms_engine_changed(e);
+    return 0;
+}
+
 /* ---- promotion, following ---------------------------------------------------------------------------------------------------- */
 
 bool ms_engine_promotable(const struct ms_engine *e, const char **why_not)
@@ -298,6 +315,7 @@ int ms_engine_promote(struct ms_engine *e, uint64_t least_reign, int flags)
     bool followed = e->role == MS_ROLE_FOLLOWER;
     uint64_t reign = ms_lineage_last(&e->store->lineage).reign;
     if (e->highest.reign > reign) reign = e->highest.reign;
+    e->comparing = flags & MS_PROMOTE_COMPARE;
     bool wait_for_host = e->has_host && (followed || !(flags & MS_PROMOTE_COMPARE));
     open_epoch(e, reign + 1 > least_reign ? reign + 1 : least_reign, 0, wait_for_host, "promoted, a new reign is being synced");
     return 0;
@@ -316,6 +334,7 @@ int ms_engine_follow(struct ms_engine *e, const char *address)
     (void)snprintf(e->follow.address, sizeof e->follow.address, "%s", address);
     e->follow.state = MS_FOLLOW_WAIT;
     e->follow.first_head = UINT64_MAX;
+    e->follow.met = false;
     e->follow.retry_at = ms_now(e);
     e->follow.backoff_us = 0;
     e->follow.attempts = 0;

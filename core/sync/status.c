@@ -26,9 +26,11 @@ static json_t *epoch(struct ms_epoch epoch)
     return json_pack("{s:o,s:o,s:o}", "reign", number(epoch.reign), "run", number(epoch.run), "id", hex(epoch.id));
 }
 
-static const char *follow_state_name(int state)
+static const char *follow_state_name(const struct ms_engine *e)
 {
     static const char *const names[] = {"off", "waiting", "connecting", "archiving", "snapshot", "switching", "stream", "leader_has_less_history"};
+    int state = e->follow.state;
+    if (state == MS_FOLLOW_CONNECT && e->follow.held) return "leader_compares";
     return state >= 0 && state <= MS_FOLLOW_REFUSED ? names[state] : "unknown";
 }
 
@@ -139,6 +141,7 @@ static json_t *counters(const struct ms_counters *c)
         {"flushes", c->flushes},
         {"coalesced", c->coalesced},
         {"links_refused", c->links_refused},
+        {"held", c->held},
         {"link_timeouts", c->link_timeouts},
         {"at_risk_lost", c->at_risk_lost},
         {"extras_sent", c->extras_sent},
@@ -164,7 +167,7 @@ static json_t *following(const struct ms_engine *e)
     uint64_t applied = e->store->applied, head = e->follow.leader_head;
     json_t *object = json_object();
     set(object, "leader", json_string(e->follow.address));
-    set(object, "state", json_string(follow_state_name(e->follow.state)));
+    set(object, "state", json_string(follow_state_name(e)));
     set(object, "leader_head", number(head));
     set(object, "lag", number(head > applied ? head - applied : 0));
     set(object, "in_sync", json_boolean(e->follow.in_sync));
@@ -211,6 +214,7 @@ int ms_engine_status(const struct ms_engine *e, char **text)
     set(status, "node", hex(e->node_id));
     set(status, "role", json_string(ms_role_name(e->role)));
     set(status, "reason", json_string(e->reason));
+    set(status, "comparing", json_boolean(e->role == MS_ROLE_LEADER && e->comparing));
     set(status, "epoch", epoch(ms_lineage_last(&e->store->lineage)));
     set(status, "epochs", number(e->store->lineage.count));
     set(status, "applied", number(e->store->applied));

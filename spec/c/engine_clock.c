@@ -70,7 +70,7 @@ static struct ms_table_state *leader(struct world *w)
     w->wake = UINT64_MAX;
     CHECK(ms_store_init(&w->store) == 0, "%s", ms_error_message());
     CHECK(ms_engine_init(&w->engine, &w->io, &w->store, &config) == 0, "%s", ms_error_message());
-    CHECK(ms_engine_lead(&w->engine, NULL, 0) == 0, "%s", ms_error_message());
+    CHECK(ms_engine_lead(&w->engine, NULL, 0, 0) == 0, "%s", ms_error_message());
     settle(w);
     CHECK(w->engine.role == MS_ROLE_LEADER, "role %s: %s", ms_role_name(w->engine.role), w->engine.reason);
     CHECK(ms_engine_table(&w->engine, "offset", MS_TYPE_INT64, &table) == 0, "%s", ms_error_message());

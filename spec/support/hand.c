@@ -104,7 +104,7 @@ struct spec_hand *spec_hand_new(const struct ms_policy *policy, struct ms_rules 
     hand->wake = UINT64_MAX;
     int rc = ms_store_init(&hand->store);
     if (!rc) rc = ms_engine_init(&hand->engine, &hand->io, &hand->store, &config);
-    if (!rc) rc = ms_engine_lead(&hand->engine, NULL, 0);
+    if (!rc) rc = ms_engine_lead(&hand->engine, NULL, 0, 0);
     if (!rc) spec_hand_settle(hand);
     if (!rc && hand->engine.role == MS_ROLE_LEADER) return hand;
     spec_hand_free(hand);

@@ -32,6 +32,15 @@ describe("a buffer", function()
         assert.equal(200, flushed_after(h, offset, "b"))
     end)
 
+    it("is empty after a flush, whatever an earlier one has left in it", function()
+        local h, offset = leader { interval_ms = 60000 }
+        for i = 1, 3 do assert.equal(0, (h:put(offset, "old" .. i, "x"))) end
+        assert.equal(1, C.ms_engine_flush(h.engine, nil, 1))
+        for i = 1, 3 do assert.equal(0, (h:put(offset, "new" .. i, "x"))) end
+        assert.equal(0, C.ms_engine_flush(h.engine, nil, 100))
+        assert.equal(0, dirty(offset))
+    end)
+
     it("is logged at half of the time that a value may be at risk", function()
         local h, offset = leader { interval_ms = 1000, at_risk_ms = 300 }
         assert.equal(150, flushed_after(h, offset, "a"))
