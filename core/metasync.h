@@ -328,8 +328,8 @@ MS_API int ms_promote_to(struct ms_node *node, uint64_t least_reign, int flags, 
 
 /* The host of a leader that was told to compare has done so, and all that it has is in the log: what is buffered is flushed, then
  * followers come in. Who does not say this has no followers: also after a comparison that failed in part, say it when what was not taken
- * can be missed. Ends with the role by itself. 0 also if there was nothing to end. Errors: NOT_LEADER, CLOSED, CALLBACK, and those of
- * ms_flush, after which followers still wait: call it again. */
+ * can be missed. Ends with the role by itself. Returns when all of that is on disk, 0 also if there was nothing to end. Errors: NOT_LEADER,
+ * CLOSED, CALLBACK, and those of ms_flush and ms_wait, after which followers still wait: call it again. */
 MS_API int ms_compared(struct ms_node *node);
 
 /* A follower that refuses its leader's history (status: leader_has_less_history) takes it after this call: its own

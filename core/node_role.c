@@ -44,12 +44,15 @@ int ms_lead_comparing(struct ms_node *node, const char *const *peers, size_t cou
     return lead(node, peers, count, MS_PROMOTE_COMPARE, timeout_ms);
 }
 
-/* What is buffered is flushed in slices first: only what came in since then is left to do in one hold of the lock. */
+/* What is buffered is flushed in slices first, so that little is left to do in one hold of the lock; and it is on disk before anybody else
+ * has it: a host that remembers that it has compared may not find half of that in the log when it starts again. */
 int ms_compared(struct ms_node *node)
 {
+    uint64_t lsn = 0;
     int rc = ms_node_may_wait(node, "ms_compared");
     while (!rc) {
-        rc = ms_flush(node, NULL, NULL);
+        rc = ms_flush(node, NULL, &lsn);
+        if (!rc) rc = ms_wait(node, lsn, MS_LEVEL_DISK, -1);
         if (rc) break;
         ms_node_lock(node);
         rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_engine_compared(&node->engine);

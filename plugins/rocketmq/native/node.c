@@ -121,9 +121,10 @@ NATIVE(jint, port)(JNIEnv *env, jclass class, jlong handle)
 
 /* ---- roles ----------------------------------------------------------------------------------------------------------------------- */
 
-NATIVE(jint, lead)(JNIEnv *env, jclass class, jlong handle, jobjectArray arrays, jint timeout_ms)
+NATIVE(jint, lead)(JNIEnv *env, jclass class, jlong handle, jobjectArray arrays, jboolean compares, jint timeout_ms)
 {
     (void)class;
+    struct ms_node *node = binding_of(handle)->node;
     struct bytes texts[PEERS_MAX];
     const char *peers[PEERS_MAX];
     int rc = 0, count = 0, wanted = (*env)->GetArrayLength(env, arrays);
@@ -134,7 +135,8 @@ NATIVE(jint, lead)(JNIEnv *env, jclass class, jlong handle, jobjectArray arrays,
         peers[count] = texts[count].bytes.data;
         (*env)->DeleteLocalRef(env, array);
     }
-    if (!rc) rc = ms_lead(binding_of(handle)->node, peers, (size_t)count, timeout_ms);
+    if (!rc && compares) rc = ms_lead_comparing(node, peers, (size_t)count, timeout_ms);
+    else if (!rc) rc = ms_lead(node, peers, (size_t)count, timeout_ms);
     while (count > 0) bytes_done(&texts[--count]);
     return rc;
 }
@@ -153,6 +155,12 @@ NATIVE(jint, promote)(JNIEnv *env, jclass class, jlong handle, jlong least_reign
 {
     (void)env, (void)class;
     return ms_promote_to(binding_of(handle)->node, (uint64_t)least_reign, flags, timeout_ms);
+}
+
+NATIVE(jint, compared)(JNIEnv *env, jclass class, jlong handle)
+{
+    (void)env, (void)class;
+    return ms_compared(binding_of(handle)->node);
 }
 
 NATIVE(jint, adopt)(JNIEnv *env, jclass class, jlong handle)

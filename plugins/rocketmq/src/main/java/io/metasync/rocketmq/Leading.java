@@ -1,8 +1,10 @@
 package io.metasync.rocketmq;
 
 import java.io.File;
+import java.io.IOException;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -18,6 +20,7 @@ import org.apache.rocketmq.remoting.protocol.DataVersion;
  *   3. from here on the broker's maps log
  *   4. what the broker has changed before that is found by going through all tables, and logged
  *   5. the broker's files are written
+ *   6. all is in the log: slaves, which have waited so far, come in
  * </pre>
  */
 final class Leading {
@@ -26,11 +29,14 @@ final class Leading {
     private final MetaNode node;
     private final Map<String, BrokerTable> tables;
     private final VersionTable versions;
+    private final DataDir dir;
+    private volatile boolean admitted;
     private final Map<String, String> blocked = new LinkedHashMap<>();
 
     /** tables: versions is the last of them. */
-    Leading(MetaNode node, Map<String, BrokerTable> tables, VersionTable versions) {
+    Leading(MetaNode node, DataDir dir, Map<String, BrokerTable> tables, VersionTable versions) {
         this.node = node;
+        this.dir = dir;
         this.tables = tables;
         this.versions = versions;
     }
@@ -52,23 +58,53 @@ final class Leading {
     }
 
     /** Throws what keeps it from leading; the tables log nothing then. */
-    void begin(Claim claim) {
-        Set<String> logged = new HashSet<>();
+    void begin(Claim claim) throws IOException {
+        Set<String> whole = new HashSet<>();
         for (BrokerTable table : tables.values()) {
             if (isInLog(table)) {
-                logged.add(table.name());
+                whole.add(table.name());
             }
         }
+        whole.removeAll(dir.unfinished()); /* what the log has of these is the beginning of what the broker has */
         try {
             takeRole(claim);
+            Set<String> filled = new LinkedHashSet<>(tables.keySet());
+            filled.removeAll(whole);
+            dir.fills(filled, whole.isEmpty());
             for (BrokerTable table : tables.values()) {
-                take(table, claim.loaded && logged.contains(table.name()));
+                take(table, claim.loaded && whole.contains(table.name()));
             }
             complete(claim);
-        } catch (RuntimeException e) {
+            admit();
+        } catch (IOException | RuntimeException e) {
             end();
             throw e;
         }
+    }
+
+    /**
+     * Lets slaves in as soon as the log has all that the broker has. What a table's log had no room for, a slave would drop.
+     *
+     * @return whether they are in
+     */
+    boolean admit() throws IOException {
+        if (!admitted && tables.values().stream().noneMatch(BrokerTable::isLacking)) {
+            try {
+                node.compared();
+            } catch (MetasyncException e) {
+                if (e.code() != MetasyncException.NO_SPACE && e.code() != MetasyncException.TIMEOUT) {
+                    throw e;
+                }
+                return false;
+            }
+            dir.filled();
+            admitted = true;
+        }
+        return admitted;
+    }
+
+    boolean isAdmitted() {
+        return admitted;
     }
 
     void end() {
@@ -87,7 +123,7 @@ final class Leading {
         if (claim.promoted) {
             node.promote(claim.leastReign, MetaNode.PROMOTE_COMPARE, TIMEOUT_MS);
         } else {
-            node.lead(claim.peers.get(), TIMEOUT_MS);
+            node.leadComparing(claim.peers.get(), TIMEOUT_MS);
         }
     }
 
@@ -97,7 +133,7 @@ final class Leading {
      */
     static void askAbove(long lostReign, MetaNode node, String[] peers) {
         try {
-            node.lead(peers, TIMEOUT_MS);
+            node.leadComparing(peers, TIMEOUT_MS); /* and is gone again before anybody follows it */
         } catch (MetasyncException e) {
             if (e.code() != MetasyncException.DEPOSED || node.position().knownReign > lostReign) {
                 throw e;

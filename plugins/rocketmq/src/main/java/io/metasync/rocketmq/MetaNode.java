@@ -12,7 +12,7 @@ final class MetaNode implements AutoCloseable {
     static final int NOWAIT = 1;
     static final int LOCAL = 1;
     static final int PROMOTE_FORCE = 1;
-    /** The host compares its own copy with the log afterwards. */
+    /** The host compares its own copy with the log afterwards, and followers wait until {@link #compared}. */
     static final int PROMOTE_COMPARE = 2;
     static final int TYPE_BYTES = 1;
     static final int TYPE_INT64 = 2;
@@ -133,13 +133,22 @@ final class MetaNode implements AutoCloseable {
     }
 
     void lead(String[] peers, int timeoutMs) {
+        lead(peers, false, timeoutMs);
+    }
+
+    /** For a host that compares its own copy, or fills the log from it: followers wait until {@link #compared}. */
+    void leadComparing(String[] peers, int timeoutMs) {
+        lead(peers, true, timeoutMs);
+    }
+
+    private void lead(String[] peers, boolean compares, int timeoutMs) {
         byte[][] addresses = new byte[peers.length][];
         for (int i = 0; i < peers.length; i++) {
             addresses[i] = Bytes.utf8(peers[i]);
         }
         enter();
         try {
-            check(Native.lead(handle, addresses, timeoutMs));
+            check(Native.lead(handle, addresses, compares, timeoutMs));
         } finally {
             leave();
         }
@@ -159,6 +168,16 @@ final class MetaNode implements AutoCloseable {
         enter();
         try {
             check(Native.promote(handle, leastReign, flags, timeoutMs));
+        } finally {
+            leave();
+        }
+    }
+
+    /** All that the host has is in the log, and on disk: followers come in. */
+    void compared() {
+        enter();
+        try {
+            check(Native.compared(handle));
         } finally {
             leave();
         }

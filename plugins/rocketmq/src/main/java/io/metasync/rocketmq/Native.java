@@ -78,7 +78,9 @@ final class Native {
 
     static native int port(long node);
 
-    static native int lead(long node, byte[][] peers, int timeoutMs);
+    static native int lead(long node, byte[][] peers, boolean compares, int timeoutMs);
+
+    static native int compared(long node);
 
     static native int follow(long node, byte[] address);
 

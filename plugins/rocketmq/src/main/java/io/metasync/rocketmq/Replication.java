@@ -337,7 +337,7 @@ final class Replication {
             closeNode();
             openNode();
         }
-        Leading made = new Leading(node, tables, versions);
+        Leading made = new Leading(node, dir, tables, versions);
         Leading.Claim claim = new Leading.Claim();
         claim.loaded = fromFiles;
         claim.promoted = isElected() || followed != null || dir.followedLast() || dir.lostReign() != DataDir.NONE;
@@ -369,7 +369,7 @@ final class Replication {
         auditAt = System.nanoTime() + settings.auditMs * 1_000_000L;
         overrunDue = true;
         state = "leads";
-        report.state(state);
+        report.state(made.admit() ? state : "leads; slaves wait, since the log has no room for all tables yet");
     }
 
     /**
@@ -430,7 +430,13 @@ final class Replication {
         if (address.equals(followed)) {
             throw new MetasyncException(MetasyncException.LOG_FAILED, (String) Report.parse(node.status()).get("reason"));
         }
+        if (dir.hasBeginnings()) {
+            closeNode();
+            dir.dropBeginnings();
+            openNode();
+        }
         node.follow(address);
+        dir.filled(); /* the tables are the leader's from now on */
         dir.remember("follower", node.position().knownReign);
         followed = address;
         fromFiles = false;
@@ -526,6 +532,12 @@ final class Replication {
             if (tables.values().stream().anyMatch(BrokerTable::isLacking) && open.hasRoom()) {
                 tables.values().stream().filter(BrokerTable::isLacking).forEach(BrokerTable::catchUp);
             }
+            Leading current = leading;
+            if (current != null && !current.isAdmitted() && current.admit()) {
+                report.state(state);
+            }
+        } catch (IOException e) {
+            Log.warn("its data directory can't be written", e);
         } catch (MetasyncException e) {
             if (e.code() != MetasyncException.CLOSED && e.code() != MetasyncException.NOT_LEADER) {
                 Log.warn("what the log had no room for could not be logged", e);
