@@ -465,6 +465,8 @@ static void try_everything(struct inside *inside)
     FAILS(ms_put_batch(inside->node, &write, 1, 0, NULL), MS_E_CALLBACK);
     FAILS(ms_lead(inside->node, NULL, 0, 1000), MS_E_CALLBACK);
     FAILS(ms_promote(inside->node, 0, 1000), MS_E_CALLBACK);
+    FAILS(ms_lead_comparing(inside->node, NULL, 0, 1000), MS_E_CALLBACK);
+    FAILS(ms_compared(inside->node), MS_E_CALLBACK);
     FAILS(ms_snapshot(inside->node, 1000), MS_E_CALLBACK);
     FAILS(ms_wait(inside->node, 1, MS_LEVEL_DISK, 0), MS_E_CALLBACK);
     OK(ms_position(inside->node, &position));
