@@ -1,6 +1,5 @@
 -- The first start of a master with the plugin, or one that has lost its node's data: its log is filled from the broker's own tables. A slave
 -- that is there already waits meanwhile, since what it was given of a half-filled log it would take for all, and drop the rest.
-local broker = require "spec.support.broker"
 local process = require "spec.support.process"
 local store = require "bench.rocketmq.store"
 local story = require "spec.rocketmq.story"
