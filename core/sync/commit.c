@@ -261,9 +261,16 @@ static void batch_append(struct ms_engine *e, const struct ms_engine_write *writ
     } else if (level >= MS_LEVEL_DISK) {
         e->sync_wanted = true;
     }
-    for (size_t i = 0; i < count; i++) { /* last: it logs other things, and the batch is one group */
-        if (writes[i].out) e->counters.outside++;
-        else if (e->table_policy[writes[i].table->id].interval_ms) ms_flush_keep_bounds(e, writes[i].table);
+}
+
+/* What joined the buffers stays there, also of a batch that was refused half way for want of memory. A refusal moves no log, so the bounds of
+ * that are kept by the next tick. */
+static void batch_keep_bounds(struct ms_engine *e, const struct ms_engine_write *writes, size_t count, bool refused)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (writes[i].out || !e->table_policy[writes[i].table->id].interval_ms) continue;
+        if (refused) ms_flush_keep_bounds_soon(e, writes[i].table);
+        else ms_flush_keep_bounds(e, writes[i].table);
     }
 }
 
@@ -283,9 +290,11 @@ int ms_engine_commit_batch(struct ms_engine *e, struct ms_engine_write *writes, 
     if (!rc) rc = batch_buffered(e, writes, count);
     if (!rc) {
         batch_append(e, writes, count, &batch, *level);
+        for (size_t i = 0; i < count; i++) e->counters.outside += writes[i].out;
         *lsn = e->tail.head;
     }
     batch_close(&batch, count);
+    batch_keep_bounds(e, writes, count, rc != 0); /* last: it logs other things, and the batch is one group */
     return rc;
 }
 

@@ -262,6 +262,14 @@ void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table)
     if (rc < 0 && !plan->leaving) e->counters.at_risk_exceeded++;
 }
 
+void ms_flush_keep_bounds_soon(struct ms_engine *e, struct ms_table_state *table)
+{
+    if (!over(table, &e->plans[table->id])) return;
+    e->counters.at_risk_exceeded++;
+    e->flush_at[table->id] = ms_now(e);
+    ms_engine_wake(e, e->flush_at[table->id]);
+}
+
 int ms_flush_put(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot)
 {
     struct ms_table_state *table = write->table;

@@ -44,6 +44,7 @@ void ms_commit_count(struct ms_engine *e, uint64_t changes); /* after they are a
 /* ---- flush.c */
 int ms_flush_put(struct ms_engine *e, const struct ms_engine_write *write, const struct ms_spot *spot);
 void ms_flush_keep_bounds(struct ms_engine *e, struct ms_table_state *table); /* after a put: logs what is beyond at_risk_* */
+void ms_flush_keep_bounds_soon(struct ms_engine *e, struct ms_table_state *table); /* the same, on the next tick; counted */
 void ms_engine_flush_due(struct ms_engine *e, uint64_t now);
 void ms_flush_written(struct ms_engine *e);
 void ms_flush_reset(struct ms_engine *e); /* the buffers are empty, or other tables have these ids now */

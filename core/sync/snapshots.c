@@ -13,20 +13,27 @@ int ms_engine_snapshot_now(struct ms_engine *e)
     return 0;
 }
 
-static int still_same(const struct ms_engine *e)
+static int check_sound(const struct ms_engine *e)
 {
     if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
-    if (e->halfway) return ms_fail(MS_E_AGAIN, "no snapshot: memory ran out in the middle of a group");
+    return e->halfway ? ms_fail(MS_E_AGAIN, "no snapshot: memory ran out in the middle of a group") : 0;
+}
+
+static int still_same(const struct ms_engine *e)
+{
+    int rc = check_sound(e);
+    if (rc) return rc;
     if (e->snapshot_started != e->content_version) return ms_fail(MS_E_AGAIN, "the tables were replaced while they were walked");
     return 0;
 }
 
 int ms_engine_snapshot_start(struct ms_engine *e, struct ms_snapshot_writer *writer)
 {
-    if (e->damaged) return ms_fail(MS_E_DAMAGED, "no snapshot: this node's tables are not sound now");
+    int rc = check_sound(e);
+    if (rc) return rc;
     ms_engine_pump(e); /* closes the open group: the copy of the log begins with a group */
     e->snapshot_started = e->content_version;
-    int rc = ms_snapshot_start(writer, e->store);
+    rc = ms_snapshot_start(writer, e->store);
     e->snapshot_begun = rc == 0;
     return rc;
 }
