@@ -197,7 +197,7 @@ static void flush_all(struct ms_node *node)
         if (rc == MS_E_AGAIN && !ms_node_watch(node, deadline)) break;
     }
     uint64_t end = engine->tail.head;
-    while (!engine->log_error && node->disk.log && engine->synced < end) {
+    while (!engine->log_error && !atomic_load(&node->disk.log_failed) && engine->synced < end) {
         engine->sync_wanted = true;
         node->pump = true;
         if (!ms_node_watch(node, deadline)) break;

@@ -286,15 +286,16 @@ static void mint_epoch(struct ms_sim_node *node, const struct ms_record *record,
                 (unsigned long long)epoch.run, (unsigned long long)epoch.id, (unsigned long long)lsn);
 }
 
-/* A buffered table's flush may skip values, but never go back. Returns the op, 0 if there is none. */
+/* A buffered table's flush may skip values, but never go back. Returns the op, 0 if there is none. Of equal ones it is the first after what was
+ * logged before: the record may have waited in an open group since, and newer ones come. */
 static uint32_t flushed_op(struct ms_sim_node *node, uint32_t key, struct ms_bytes value)
 {
     const struct ms_sim_book *book = &node->sim->book;
     uint64_t epoch_id = book->epochs[node->handed.epoch].epoch.id;
-    uint32_t op = book->keys[key].newest;
-    while (op && !(book->ops[op].epoch_id == epoch_id && book->ops[op].buffered && ms_bytes_equal(book->ops[op].value, value)))
-        op = book->ops[op].previous;
-    if (!ms_sim_room(node->sim, (void **)&node->logged, &node->logged_capacity, key + 1, sizeof *node->logged)) return op;
+    uint32_t op = 0;
+    if (!ms_sim_room(node->sim, (void **)&node->logged, &node->logged_capacity, key + 1, sizeof *node->logged)) return 0;
+    for (uint32_t at = book->keys[key].newest; at && (at > node->logged[key] || !op); at = book->ops[at].previous)
+        if (book->ops[at].epoch_id == epoch_id && book->ops[at].buffered && ms_bytes_equal(book->ops[at].value, value)) op = at;
     if (op && op <= node->logged[key]) {
         ms_sim_broken(node->sim, node->index, "a flush logged an older value of a buffered key than before");
         return op;

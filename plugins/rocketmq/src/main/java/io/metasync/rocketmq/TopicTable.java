@@ -3,7 +3,7 @@ package io.metasync.rocketmq;
 import java.io.File;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.List;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentMap;
 import org.apache.rocketmq.broker.BrokerController;
@@ -15,7 +15,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 /** Topics. */
 final class TopicTable extends ConfigTable<TopicConfig> {
     private final BrokerController broker;
-    private final List<TopicConfig> fresh = new ArrayList<>();
+    private final Map<String, TopicConfig> fresh = new LinkedHashMap<>(); /* the broker refuses a list that names a topic twice */
 
     TopicTable(BrokerController broker, Counted counted) {
         super("topic", TopicConfig.class, counted);
@@ -38,7 +38,13 @@ final class TopicTable extends ConfigTable<TopicConfig> {
 
     @Override
     void changedBy(String name, TopicConfig topic) {
-        fresh.add(topic);
+        fresh.put(name, topic);
+    }
+
+    @Override
+    void remove(byte[] key) {
+        fresh.remove(Bytes.text(key));
+        super.remove(key);
     }
 
     /** A manager that has loaded no file has just these. */
@@ -75,7 +81,7 @@ final class TopicTable extends ConfigTable<TopicConfig> {
     @Override
     void versioned() {
         if (!fresh.isEmpty()) {
-            Names.register(broker, new ArrayList<>(fresh));
+            Names.register(broker, new ArrayList<>(fresh.values()));
             fresh.clear();
         }
     }
