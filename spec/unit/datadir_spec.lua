@@ -8,10 +8,10 @@ local D = "/var/data"
 local CLUSTER = ms.bytes "prod"
 
 local function try_open(disk, path, cluster, id)
-    local dir = ffi.new "struct ms_datadir[1]"
+    local dir = ffi.new "struct ms_datadir" -- not an array of one: a reference into that would not keep it alive
     local rc = C.ms_datadir_open(disk.fs, path or D, cluster or CLUSTER, id or 0x1234abcd, dir)
     if rc ~= 0 then C.ms_datadir_close(dir) end
-    return rc, dir[0], dir
+    return rc, dir, dir
 end
 
 local function open(disk, ...)

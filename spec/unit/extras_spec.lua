@@ -122,9 +122,9 @@ describe("extras files", function()
     end)
 
     local function open(disk)
-        local dir = ffi.new "struct ms_datadir[1]"
+        local dir = ffi.new "struct ms_datadir"
         assert.equal(0, C.ms_datadir_open(disk.fs, D, ms.bytes "prod", 1, dir), ms.err())
-        return dir[0], dir
+        return dir, dir
     end
 
     local function new_disk()
