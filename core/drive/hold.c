@@ -9,6 +9,7 @@ void ms_hold_long(struct ms_hold *hold, uint64_t ticks)
 {
 #define BOUND(bound) bound,
     static const uint64_t bounds[MS_HOLD_BOUND_COUNT] = {MS_HOLD_BOUNDS(BOUND)};
+    if (ticks >> 63) return; /* moved to a processor whose counter is behind */
     double tick = (double)(ms_clock_now() - hold->first_us) / (double)(ms_ticks() - hold->first_tick);
     uint64_t us = (uint64_t)((double)ticks * tick);
     if (!ms_core_kept()) {

@@ -1,0 +1,41 @@
+-- drive/hold: ticks of the processor's counter become microseconds, and long holds are counted by their length.
+local ms = require "spec.support.ms"
+local C, ffi = ms.C, ms.ffi
+
+-- A hold's clock and counter, and how many ticks a microsecond has, seen over a while.
+local function new_hold()
+    local hold, later = ffi.new "struct ms_hold", ffi.new "struct ms_hold"
+    C.ms_hold_init(hold)
+    repeat C.ms_hold_init(later) until later.first_us - hold.first_us > 20000
+    return hold, tonumber(later.first_tick - hold.first_tick) / tonumber(later.first_us - hold.first_us)
+end
+
+local function counts(hold)
+    local list = {}
+    for i = 0, C.MS_HOLD_BOUND_COUNT - 1 do list[i + 1] = tonumber(hold.over[i]) end
+    return list
+end
+
+describe("a hold of the lock", function()
+    it("is counted under every bound that it exceeds, if the thread kept its processor", function()
+        local hold, rate = new_hold()
+        repeat -- the system may take the processor in between, even often
+            C.ms_core_watch()
+            C.ms_hold_long(hold, 700 * rate)
+        until hold.max_us > 0
+        assert.is_true(hold.max_us >= 690 and hold.max_us <= 710, tostring(hold.max_us))
+        assert.same({ 1, 1, 1, 0, 0, 0, 0 }, counts(hold)) -- over 100, 200, 500; not over 1000
+    end)
+
+    it("stands apart if it did not, and does not count if its processor's counter is behind", function()
+        local hold, rate = new_hold()
+        C.ms_core_watch()
+        C.ms_core_kept() -- ends the watch: as when the system has taken the processor
+        C.ms_hold_long(hold, 3000 * rate)
+        C.ms_core_watch()
+        C.ms_hold_long(hold, ffi.cast("uint64_t", -5LL))
+        assert.equal(0, tonumber(hold.max_us))
+        assert.same({ 0, 0, 0, 0, 0, 0, 0 }, counts(hold))
+        assert.is_true(hold.cut_us >= 2900 and hold.cut_us <= 3100, tostring(hold.cut_us))
+    end)
+end)
