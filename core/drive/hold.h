@@ -40,7 +40,7 @@ static inline uint64_t ms_ticks(void)
 #endif
 
 void ms_hold_init(struct ms_hold *hold);
-void ms_hold_long(struct ms_hold *hold, uint64_t ticks); /* ms_hold_end has met one */
+void ms_hold_long(struct ms_hold *hold, uint64_t ticks, bool kept); /* ms_hold_end has met one; kept: the thread its processor */
 
 static inline void ms_hold_begin(struct ms_hold *hold)
 {
@@ -51,7 +51,8 @@ static inline void ms_hold_begin(struct ms_hold *hold)
 static inline void ms_hold_end(struct ms_hold *hold)
 {
     uint64_t ticks = ms_ticks() - hold->began;
-    if (ticks >= MS_HOLD_SHORT) ms_hold_long(hold, ticks);
+    bool kept = ms_core_kept(); /* always: a watch that goes on would outlive the library */
+    if (ticks >= MS_HOLD_SHORT) ms_hold_long(hold, ticks, kept);
 }
 
 #endif

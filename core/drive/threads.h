@@ -43,8 +43,8 @@ int ms_cond_init(pthread_cond_t *cond); /* waits go by the monotonic clock */
 bool ms_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);
 
 /* Whether this thread kept its processor all the time since ms_core_watch, which costs next to nothing: for telling a long hold of a lock from a
- * short one in whose midst the system had other plans. Ends the watch. Also true if the system can't tell (it needs Linux with
- * restartable sequences, and glibc 2.35). */
+ * short one in whose midst the system had other plans. Ends the watch, which every thread must do before it leaves the library: the kernel
+ * reads what a watch names, also after a dlclose. True if the system can't tell (it needs Linux with restartable sequences, and glibc 2.35). */
 void ms_core_watch(void);
 bool ms_core_kept(void);
 
