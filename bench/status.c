@@ -14,14 +14,13 @@ double bench_number_in(const char *json, const char *field)
     return at ? strtod(at + strlen(name), NULL) : -1;
 }
 
-static const int bounds[] = {100, 200, 500, 1000, 2000, 5000, 10000};
-enum { BOUNDS = sizeof bounds / sizeof *bounds };
+static const int bounds[BENCH_HOLD_BOUNDS] = {100, 200, 500, 1000, 2000, 5000, 10000};
 
 void bench_holds(struct ms_node *node, struct bench_holds *holds)
 {
     char *json, name[32];
     if (ms_status(node, &json)) bench_die("status: %s", ms_error_message());
-    for (int i = 0; i < BOUNDS; i++) {
+    for (int i = 0; i < BENCH_HOLD_BOUNDS; i++) {
         snprintf(name, sizeof name, "over_%d_us", bounds[i]);
         holds->over[i] = bench_number_in(json, name);
         if (holds->over[i] < 0) bench_die("no %s in the status", name);
@@ -33,7 +32,7 @@ double bench_longest_hold(struct ms_node *node, const struct bench_holds *since)
 {
     struct bench_holds now;
     bench_holds(node, &now);
-    for (int i = 0; i < BOUNDS; i++)
+    for (int i = 0; i < BENCH_HOLD_BOUNDS; i++)
         if (now.over[i] <= since->over[i]) return bounds[i];
     return bench_status_number(node, "max_lock_us");
 }

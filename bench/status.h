@@ -10,8 +10,10 @@ double bench_status_number(struct ms_node *node, const char *field); /* the same
 
 /* The node's holds of its lock so far, and an upper bound (one of the status's) of the longest one since then by a thread that kept its
  * processor, microseconds. */
+enum { BENCH_HOLD_BOUNDS = 7 };
+
 struct bench_holds {
-    double over[8];
+    double over[BENCH_HOLD_BOUNDS]; /* since the node's start */
 };
 void bench_holds(struct ms_node *node, struct bench_holds *holds);
 double bench_longest_hold(struct ms_node *node, const struct bench_holds *since);

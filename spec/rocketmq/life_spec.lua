@@ -1,5 +1,5 @@
 -- A broker that has the jar on its class path and can't or must not use it is a broker as without it.
-local broker = require "spec.support.broker"
+local story = require "spec.rocketmq.story"
 local process = require "spec.support.process"
 
 local BUILD = os.getenv("MS_BUILD") or "build/release"
@@ -18,12 +18,11 @@ return policy
 ]]
 
 describe("a broker with the jar", function()
-    local lab, off, rip, lost, taken, holder, blocked
+    local off, rip, lost, taken, holder, blocked
     local all, refused
 
-    lazy_setup(function()
-        lab = broker.lab()
-        local ok, why = pcall(function()
+    local test = story {
+        start = function(lab)
             off = lab:broker("off", { group = "off", options = { "-Dmetasync.enabled=false" } })
             rip = lab:broker("rip", { group = "rip", version = "5.3.3", options = { "-DallowMetadataIncrementalSync=false" } })
             lost = lab:broker("lost", { group = "lost", options = { "-Dmetasync.library=/nowhere/libmetasync-jni.so" } })
@@ -45,17 +44,11 @@ describe("a broker with the jar", function()
                 one:begin()
             end
             for _, one in ipairs(all) do one:wait_port(180) end
-        end)
-        if not ok then
-            lab:close(true)
-            lab = nil
-            error(why, 0)
-        end
-    end)
-    lazy_teardown(function()
-        if holder then holder:destroy() end
-        if lab then lab:close() end
-    end)
+        end,
+        stop = function()
+            if holder then holder:destroy() end
+        end,
+    }
 
     local function works(one)
         local rpc = one:rpc()
@@ -76,7 +69,7 @@ describe("a broker with the jar", function()
         return list
     end
 
-    it("and -Dmetasync.enabled=false, or RIP-81's switch, works without it and says so", function()
+    test("and -Dmetasync.enabled=false, or RIP-81's switch, works without it and says so", function()
         for _, one in ipairs { off, rip } do
             works(one)
             assert.equal(1, #one:grep "metasync: switched off, the broker syncs its metadata as without it")
@@ -84,21 +77,21 @@ describe("a broker with the jar", function()
         end
     end)
 
-    it("whose native library can't be loaded works without it; one ERROR line says why", function()
+    test("whose native library can't be loaded works without it; one ERROR line says why", function()
         works(lost)
         local said = lines(lost, "ERROR")
         assert.equal(1, #said)
         assert.truthy(said[1]:find("/nowhere/libmetasync-jni.so", 1, true), said[1])
     end)
 
-    it("whose node's port is taken works without it; one ERROR line says why", function()
+    test("whose node's port is taken works without it; one ERROR line says why", function()
         works(taken)
         local said = lines(taken, "ERROR")
         assert.equal(1, #said)
         assert.truthy(said[1]:find(taken.node_address, 1, true), said[1])
     end)
 
-    it("and a way of keeping metadata that is not replicated works without it; one WARN line says why, and so does its status", function()
+    test("and a way of keeping metadata that is not replicated works without it; one WARN line says why, and so does its status", function()
         for name, one in pairs(refused) do
             local why = REFUSED[name].says
             works(one)
@@ -113,7 +106,7 @@ describe("a broker with the jar", function()
         end
     end)
 
-    it("whose policy wants one table to be another than it is replicates the rest, and names that one", function()
+    test("whose policy wants one table to be another than it is replicates the rest, and names that one", function()
         blocked:leads()
         local rpc = blocked:rpc()
         assert.truthy(blocked:info().metasync_tables_not_replicated:find("request_mode", 1, true))
@@ -128,7 +121,7 @@ describe("a broker with the jar", function()
         assert.truthy(said[1]:find("table request_mode is not replicated", 1, true), said[1])
     end)
 
-    it("ends cleanly on SIGTERM, and has written its files", function()
+    test("ends cleanly on SIGTERM, and has written its files", function()
         local ending = { off, rip, lost, taken, blocked }
         for _, one in ipairs(ending) do one:terminate() end
         for _, one in ipairs(ending) do
