@@ -293,7 +293,10 @@ static int full_all(struct ms_node *node)
     }
     ms_node_lock(node);
     if (host->version != version) rc = MS_E_AGAIN;
-    if (!rc) ms_engine_host_applied(&node->engine, start);
+    if (!rc) {
+        host->pause_us = PAUSE_MIN_US;
+        ms_engine_host_applied(&node->engine, start);
+    }
     host->auditing = false;
     plan_audit(node);
     return rc;
@@ -498,7 +501,7 @@ static void *host_main(void *context)
             else plan_audit(node);
         } else {
             ms_node_settle(node);
-            host->held_back = due && ms_clock_now() >= host->retry_at;
+            host->held_back = due && full_at(node) > host->retry_at; /* the pause alone would not keep it: ms_host_look ends the wait */
             (void)ms_node_sleep(node, &host->cond, due ? full_at(node) : host->audit_at);
         }
     }

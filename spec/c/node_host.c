@@ -290,6 +290,37 @@ static void failing_host(void)
     lab_close(&lab);
 }
 
+/* The host fails while its follower has not caught up: the end of the pause and that of the catching up may come in either order. */
+static void failing_before_caught_up(void)
+{
+    struct copy copy;
+    init_copy(&copy);
+    struct ms_host host = host_of(&copy);
+    lab_open(&lab);
+    struct ms_node *a = lab_leader(&lab, "a", NULL, NULL), *b = lab_node(&lab, "b", NULL, &host);
+    lab_follow(b, a);
+    OK(lab_put(lab_table(a, "numbers", MS_TYPE_INT64), "k01", 1, 0, NULL));
+    confirmed_up_to(b, a);
+    int calls = atomic_load(&copy.calls);
+    atomic_store(&copy.hold, true);
+    OK(lab_put(lab_table(a, "numbers", MS_TYPE_INT64), "k01", 2, 0, NULL));
+    EVENTUALLY(atomic_load(&copy.calls) > calls, 20);
+    ms_close(a);
+    a = lab_node(&lab, "a", NULL, NULL);
+    OK(ms_lead_comparing(a, NULL, 0, 20000));
+    lab_follow(b, a);
+    EVENTUALLY(lab_status_has(a, "\"state\":\"held\""), 20);
+    atomic_store(&copy.fail, 1);
+    atomic_store(&copy.hold, false);
+    EVENTUALLY(lab_status_has(b, "\"host_failures\":1,"), 20);
+    OK(ms_compared(a));
+    confirmed_up_to(b, a);
+    check_copy(&copy, b, lab_table(a, "numbers", MS_TYPE_INT64));
+    ms_close(b);
+    ms_close(a);
+    lab_close(&lab);
+}
+
 /* Something else has changed the host's copy: no change of the log will ever mend it. */
 static void audit_mends(void)
 {
@@ -512,6 +543,7 @@ static const struct spec_case cases[] = {
     SPEC_CASE(without_a_leader, "where no leader is heard, the host gets the node's own tables after a while, but never those of an empty node"),
     SPEC_CASE(slow_host, "a host that is too slow holds nobody up: its queue is dropped, it gets all tables anew, and ends up equal"),
     SPEC_CASE(failing_host, "a batch that the host does not apply is an alarm, and all tables come anew after a pause"),
+    SPEC_CASE(failing_before_caught_up, "a host that fails while its follower has not caught up gets all tables once it has"),
     SPEC_CASE(audit_mends, "an audit finds what something else has done to the host's copy, and finds nothing in a sound one"),
     SPEC_CASE(new_tables_come_full, "a table that is new comes as a FULL, so that the host drops what it had of its own"),
     SPEC_CASE(promotion_waits_for_the_host, "a promoted node leads when its host has applied everything, and not before"),
