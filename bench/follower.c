@@ -174,12 +174,13 @@ static uint64_t host_time(uint64_t lsn)
 static void await(struct ms_node *node, uint64_t lsn)
 {
     struct ms_position position;
-    uint64_t deadline = bench_now_ns() + 120000000000u;
+    uint64_t start = bench_now_ns(), deadline = start + 120000000000u;
     for (;;) {
         if (ms_position(node, &position)) bench_die("position: %s", ms_error_message());
         if (position.applied >= lsn) return;
         if (bench_now_ns() > deadline) bench_die("the follower stays at %" PRIu64 " of %" PRIu64, position.applied, lsn);
-        bench_sleep_until(bench_now_ns() + 100000);
+        uint64_t now = bench_now_ns(), pause = (now - start) / 1000; /* as fine as what is timed wants it: looking takes the node's lock */
+        bench_sleep_until(now + (pause < 100000 ? 100000 : pause > 2000000 ? 2000000 : pause));
     }
 }
 

@@ -163,7 +163,7 @@ void ms_node_leave(struct ms_door *door)
     struct ms_node *node = ms_list_entry(door, struct ms_node, door);
     bool staging = node->engine.follow.state == MS_FOLLOW_SNAPSHOT;
     ms_node_unlock(node);
-    ms_pool_stock_up(!staging); /* the bulk thread has more time for it while the loop is busy with a snapshot's pieces */
+    ms_pool_stock_up(staging ? 1 : 2); /* the bulk thread has more time for it while the loop is busy with a snapshot's pieces */
 }
 
 void ms_node_leave_working(struct ms_door *door)

@@ -22,6 +22,7 @@ enum ms_fs_mode {
     MS_FS_READ = 1,   /* existing file, reading */
     MS_FS_WRITE = 2,  /* existing file, reading and writing */
     MS_FS_CREATE = 3, /* new or emptied file, reading and writing */
+    MS_FS_STREAM = 4, /* the same, for much that is written from front to back and hardly read soon: what is synced need not stay in memory */
 };
 
 /* name is the last part of a path; returning non-zero ends the listing with that result. */

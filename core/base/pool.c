@@ -14,8 +14,7 @@ enum { CHUNK_SIZES = 9, CHUNK_MIN = 8 << 10, CHUNK_MAX = CHUNK_MIN << (CHUNK_SIZ
 static struct ms_stock chunks[CHUNK_SIZES] = {CHUNKS(0), CHUNKS(1), CHUNKS(2), CHUNKS(3), CHUNKS(4), CHUNKS(5), CHUNKS(6), CHUNKS(7), CHUNKS(8)};
 
 /* Large chunks that have their pages. None are made before a pool is about to want one. */
-enum { READY = 2 };
-static _Atomic(void *) ready[READY];
+static _Atomic(void *) ready[MS_POOL_READY_MAX];
 static atomic_bool wanted;
 
 struct chunk { /* at its beginning */
@@ -47,11 +46,11 @@ static void link_before(void *block, void **list)
 }
 
 /* ready[0] is taken last: without it there is none. */
-void ms_pool_stock_up(bool full)
+void ms_pool_stock_up(size_t count)
 {
     struct ms_stock *stock = &chunks[CHUNK_SIZES - 1];
     if (!atomic_load_explicit(&wanted, memory_order_relaxed)) return;
-    for (size_t i = 0; i < (full ? READY : 1); i++)
+    for (size_t i = 0; i < count; i++)
         if (!atomic_load_explicit(&ready[i], memory_order_relaxed)) ms_stock_keep(stock, atomic_exchange(&ready[i], ms_stock_prepare(stock)));
 }
 
@@ -62,7 +61,7 @@ static void *take_chunk(struct ms_stock *stock)
     bool large = stock == &chunks[CHUNK_SIZES - 1];
     if (stock == &chunks[CHUNK_SIZES - 2]) atomic_store_explicit(&wanted, true, memory_order_relaxed);
     void *chunk = NULL;
-    for (size_t i = READY; large && !chunk && i-- > 0;) chunk = atomic_exchange(&ready[i], NULL);
+    for (size_t i = MS_POOL_READY_MAX; large && !chunk && i-- > 0;) chunk = atomic_exchange(&ready[i], NULL);
     if (!chunk) {
         chunk = ms_stock_take(stock, NULL);
         if (chunk && large) (void)madvise(chunk, stock->size, MADV_NOHUGEPAGE);

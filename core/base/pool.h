@@ -38,8 +38,10 @@ void ms_pool_array_free(struct ms_pool *pool, void *array, size_t size); /* NULL
 /* Every block and array must have been freed. */
 void ms_pool_close(struct ms_pool *pool);
 
-/* Has large chunks ready, pages and all, for the next pools that want one: two of them if `full`, else it is enough that there is one. Cheap if
- * they are. Any thread, without a lock that others wait for: each chunk takes some 0.2 ms. */
-void ms_pool_stock_up(bool full);
+enum { MS_POOL_READY_MAX = 4 };
+
+/* Has large chunks ready, pages and all, for the next pools that want one: as many as are asked for, 1 ... MS_POOL_READY_MAX. Cheap if they are.
+ * Any thread, without a lock that others wait for: each chunk takes 0.2 to 1 ms. */
+void ms_pool_stock_up(size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /* Life of the disk side, and its queue. The worker's part is in disk_log.c, jobs of the bulk thread in disk_read.c (log and snapshots
- * for followers), disk_make.c (snapshots) and disk_stage.c (bootstraps, archive). */
+ * for followers), disk_make.c (snapshots) and disk_piece.c and disk_stage.c (bootstraps, archive). */
 #include "../sync/extras_file.h"
 #include "disk_inside.h"
 
@@ -28,8 +28,7 @@ void ms_disk_drop_op(struct ms_disk_op *op)
     ms_release(op->store);
 }
 
-/* Takes what op owns. */
-static void push(struct ms_disk *disk, struct ms_disk_op op)
+void ms_disk_push(struct ms_disk *disk, struct ms_disk_op op)
 {
     if (has_room(&disk->queue)) {
         disk->queue.at[disk->queue.count++] = op;
@@ -50,57 +49,37 @@ static struct ms_disk_op op_with_bytes(int kind, struct ms_bytes bytes)
 
 void ms_disk_log_write(struct ms_disk *disk, struct ms_block *block)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_WRITE, .block = ms_block_ref(block)});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_WRITE, .block = ms_block_ref(block)});
 }
 
 void ms_disk_log_sync(struct ms_disk *disk)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_SYNC});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_SYNC});
 }
 
 void ms_disk_log_reserve(struct ms_disk *disk)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_RESERVE});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_RESERVE});
 }
 
 void ms_disk_log_trim(struct ms_disk *disk, uint64_t lsn, uint64_t keep_bytes)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_TRIM, .from = lsn, .limit = keep_bytes});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_TRIM, .from = lsn, .limit = keep_bytes});
 }
 
 void ms_disk_log_read(struct ms_disk *disk, uint64_t link, uint64_t from, uint64_t limit)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_READ, .link = link, .from = from, .limit = limit});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_READ, .link = link, .from = from, .limit = limit});
 }
 
 void ms_disk_snapshot_make(struct ms_disk *disk)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_MAKE});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_MAKE});
 }
 
 void ms_disk_snapshot_read(struct ms_disk *disk, uint64_t link, uint64_t snapshot, uint64_t offset)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_SNAPSHOT_READ, .link = link, .from = snapshot, .limit = offset});
-}
-
-void ms_disk_stage_begin(struct ms_disk *disk)
-{
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_STAGE_BEGIN});
-}
-
-void ms_disk_stage_write(struct ms_disk *disk, struct ms_bytes groups)
-{
-    push(disk, op_with_bytes(MS_DISK_STAGE_WRITE, groups));
-}
-
-void ms_disk_stage_commit(struct ms_disk *disk, uint64_t end)
-{
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_STAGE_COMMIT, .from = end});
-}
-
-void ms_disk_stage_abort(struct ms_disk *disk)
-{
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_STAGE_ABORT});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_SNAPSHOT_READ, .link = link, .from = snapshot, .limit = offset});
 }
 
 void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text, struct ms_bytes extras)
@@ -110,12 +89,12 @@ void ms_disk_archive(struct ms_disk *disk, uint64_t from, struct ms_bytes text, 
     op.lost = op.bytes == NULL;
     if (op.bytes && text.size) memcpy(op.bytes, text.data, text.size);
     if (op.bytes && extras.size) memcpy(op.bytes + text.size, extras.data, extras.size);
-    push(disk, op);
+    ms_disk_push(disk, op);
 }
 
 void ms_disk_extras_read(struct ms_disk *disk, uint64_t boot)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_EXTRAS, .from = boot});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_EXTRAS, .from = boot});
 }
 
 void ms_disk_report(struct ms_disk *disk, uint64_t id, uint64_t done, struct ms_bytes text)
@@ -123,17 +102,17 @@ void ms_disk_report(struct ms_disk *disk, uint64_t id, uint64_t done, struct ms_
     struct ms_disk_op op = op_with_bytes(MS_DISK_REPORT, text);
     op.from = id;
     op.limit = done;
-    push(disk, op);
+    ms_disk_push(disk, op);
 }
 
 void ms_disk_forget(struct ms_disk *disk, uint64_t link)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_FORGET, .link = link});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_FORGET, .link = link});
 }
 
 void ms_disk_discard(struct ms_disk *disk, struct ms_store *old)
 {
-    push(disk, (struct ms_disk_op){.kind = MS_DISK_DISCARD, .store = old});
+    ms_disk_push(disk, (struct ms_disk_op){.kind = MS_DISK_DISCARD, .store = old});
 }
 
 void ms_disk_take(struct ms_disk *disk)
@@ -274,6 +253,7 @@ void ms_disk_close(struct ms_disk *disk)
         ms_disk_make_close(disk);
         ms_disk_close_link(disk, 0);
         ms_disk_stage_close(disk);
+        ms_disk_pieces_close(disk);
         ms_log_close(disk->log);
         ms_datadir_close(&disk->dir);
         disk->log = NULL;

@@ -46,7 +46,20 @@ struct ms_disk_ops {
     size_t next, count, capacity;
 };
 
-enum { MS_DISK_READERS = 8, MS_DISK_BLOCKS = 512, MS_DISK_PIECE = 32 << 10, MS_DISK_SYNC_BYTES = 4 << 20, MS_DISK_BACKLOG = 16 << 20 };
+enum { MS_DISK_READERS = 8, MS_DISK_BLOCKS = 512, MS_DISK_PIECE = 32 << 10 };
+
+/* Of a bootstrap's file. */
+enum {
+    MS_DISK_STAGE_PIECE = 512 << 10, /* a write */
+    MS_DISK_SYNC_BYTES = 4 << 20,
+    MS_DISK_BACKLOG = 8 << 20,       /* queued for the bulk thread, at most one piece more */
+    MS_DISK_SPARES = MS_DISK_BACKLOG / MS_DISK_STAGE_PIECE + 2,
+};
+
+struct ms_disk_piece {
+    uint8_t *bytes; /* owned */
+    size_t size, capacity;
+};
 
 struct ms_disk_reader { /* bulk thread: a follower that reads the log, at `next` */
     uint64_t link, next, used;
@@ -120,6 +133,9 @@ struct ms_disk {
         int rc;
         uint64_t number;         /* worker: counts stage_begin */
         _Atomic uint64_t lost;   /* number of a stage that misses something for want of memory */
+        struct ms_disk_piece filling;       /* [lock] */
+        uint8_t *spare[MS_DISK_SPARES];     /* backlog_mutex: buffers of MS_DISK_STAGE_PIECE bytes */
+        size_t spares;                      /* backlog_mutex */
         size_t backlog;          /* backlog_mutex: bytes queued for the bulk thread */
         struct ms_log *log;      /* of the new generation, for the loop */
         uint64_t end;

@@ -42,6 +42,7 @@ struct ms_disk_job {
 };
 
 void ms_disk_drop_op(struct ms_disk_op *op); /* frees what it owns */
+void ms_disk_push(struct ms_disk *disk, struct ms_disk_op op); /* with the node's lock: queues it, and takes what it owns */
 void *ms_disk_sync_main(void *disk);         /* disk_log.c */
 extern const struct ms_bulk_job ms_disk_prepare_job, ms_disk_trim_job; /* disk_log.c */
 
@@ -68,7 +69,7 @@ void ms_disk_unpark(struct ms_disk *disk); /* loop thread: more of the log is wr
 void ms_disk_make_close(struct ms_disk *disk);
 
 /* ---- disk_stage.c */
-void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bulk thread: any of the ordered kinds */
+void ms_disk_stage_run(struct ms_disk *disk, struct ms_disk_op *op); /* bulk thread: any of the ordered kinds */
 
 /* ---- disk_archive.c */
 void ms_disk_archive_run(struct ms_disk *disk, const struct ms_disk_op *op); /* bulk thread */
@@ -78,7 +79,12 @@ int ms_disk_extras_make(struct ms_disk *disk, uint64_t from, struct ms_bytes ext
 void ms_disk_extras_run(struct ms_disk *disk, const struct ms_disk_op *op);
 void ms_disk_report_run(struct ms_disk *disk, const struct ms_disk_op *op);
 
-void ms_disk_stage_throttle(struct ms_disk *disk, size_t size);           /* loop thread: waits while too much is queued */
+/* ---- disk_piece.c */
+void ms_disk_stage_throttle(struct ms_disk *disk, size_t size);         /* loop thread: waits while too much is queued */
+void ms_disk_piece_done(struct ms_disk *disk, struct ms_disk_op *op);   /* bulk thread: op's bytes are written */
+void ms_disk_pieces_free(struct ms_disk *disk);                         /* bulk thread: nothing more is to come */
+void ms_disk_pieces_close(struct ms_disk *disk);
+
 void ms_disk_stage_finish(struct ms_disk *disk);                          /* loop thread: after a commit */
 void ms_disk_stage_close(struct ms_disk *disk);
 

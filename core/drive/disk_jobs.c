@@ -1,7 +1,7 @@
 /* Small jobs of the bulk thread, and the table of who does what. */
 #include "disk_inside.h"
 
-static void run_op(struct ms_disk *disk, const struct ms_disk_op *op)
+static void run_op(struct ms_disk *disk, struct ms_disk_op *op)
 {
     switch (op->kind) {
     case MS_DISK_READ: ms_disk_read_log(disk, op); break;

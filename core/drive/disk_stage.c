@@ -23,7 +23,7 @@ static int begin(struct ms_disk *disk)
     close_file(disk);
     int rc = ms_datadir_stage(&disk->dir);
     if (!rc) rc = ms_path(path, disk->dir.next, "snap.tmp");
-    return rc ? rc : disk->fs->ops->open(disk->fs, path, MS_FS_CREATE, &disk->stage.file);
+    return rc ? rc : disk->fs->ops->open(disk->fs, path, MS_FS_STREAM, &disk->stage.file);
 }
 
 static int sync_file(struct ms_disk *disk)
@@ -116,22 +116,6 @@ void ms_disk_stage_finish(struct ms_disk *disk)
     disk->door->leave(disk->door);
 }
 
-void ms_disk_stage_throttle(struct ms_disk *disk, size_t size)
-{
-    (void)pthread_mutex_lock(&disk->backlog_mutex);
-    while (disk->stage.backlog > MS_DISK_BACKLOG) (void)ms_cond_wait(&disk->backlog_cond, &disk->backlog_mutex, MS_FOREVER);
-    disk->stage.backlog += size;
-    (void)pthread_mutex_unlock(&disk->backlog_mutex);
-}
-
-static void unthrottle(struct ms_disk *disk, size_t size)
-{
-    (void)pthread_mutex_lock(&disk->backlog_mutex);
-    disk->stage.backlog -= size;
-    (void)pthread_cond_signal(&disk->backlog_cond);
-    (void)pthread_mutex_unlock(&disk->backlog_mutex);
-}
-
 /* ---- the ordered kinds ------------------------------------------------------------------------------------------------------ */
 
 static void keep_failure(struct ms_disk *disk, int rc)
@@ -139,7 +123,7 @@ static void keep_failure(struct ms_disk *disk, int rc)
     if (rc && !disk->stage.rc) disk->stage.rc = rc;
 }
 
-void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op)
+void ms_disk_stage_run(struct ms_disk *disk, struct ms_disk_op *op)
 {
     switch (op->kind) {
     case MS_DISK_ARCHIVE: ms_disk_archive_run(disk, op); break;
@@ -148,14 +132,19 @@ void ms_disk_stage_run(struct ms_disk *disk, const struct ms_disk_op *op)
         keep_failure(disk, begin(disk));
         break;
     case MS_DISK_STAGE_WRITE:
+        ms_pool_stock_up(MS_POOL_READY_MAX); /* for the tables that the loop fills from these pieces */
         if (!disk->stage.rc) keep_failure(disk, append(disk, op));
-        unthrottle(disk, op->size);
-        ms_pool_stock_up(true); /* for the tables that the loop fills from these pieces */
+        ms_disk_piece_done(disk, op);
+        ms_pool_stock_up(MS_POOL_READY_MAX);
         break;
-    case MS_DISK_STAGE_COMMIT: commit(disk, op); break;
+    case MS_DISK_STAGE_COMMIT:
+        ms_disk_pieces_free(disk);
+        commit(disk, op);
+        break;
     case MS_DISK_STAGE_ABORT:
         close_file(disk);
         disk->stage.rc = MS_E_INVALID;
+        ms_disk_pieces_free(disk);
         (void)ms_datadir_clean(&disk->dir);
         break;
     default: (void)ms_datadir_clean(&disk->dir); break;

@@ -182,13 +182,14 @@ static int sim_open(struct ms_fs *fs, const char *path, int mode, struct ms_file
     struct ms_sim_spot place;
     *file = NULL;
     int rc = enter(sim, MS_SIM_FS_OPEN, "open", path);
-    if (!rc && mode == MS_FS_CREATE) rc = ms_sim_find(sim->root, "create", path, &place);
+    bool create = mode == MS_FS_CREATE || mode == MS_FS_STREAM;
+    if (!rc && create) rc = ms_sim_find(sim->root, "create", path, &place);
     else if (!rc) rc = find_existing(sim, "open", path, &place);
     if (rc) return rc;
     if (place.inode && place.inode->is_dir) return ms_fail(MS_E_IO, "open %.400s: is a directory", path);
     if (!place.inode) {
         rc = make(sim, &place, false);
-    } else if (mode == MS_FS_CREATE) {
+    } else if (create) {
         rc = ms_sim_content_truncate(&place.inode->content, 0);
         if (!rc) changed(sim);
     }

@@ -261,7 +261,7 @@ void ms_sim_stage_begin(struct ms_sim_node *node)
     jobs->stage_size = 0;
     jobs->stage_rc = ms_datadir_stage(&node->dir);
     if (!jobs->stage_rc) jobs->stage_rc = ms_path(path, node->dir.next, "snap.tmp");
-    if (!jobs->stage_rc) jobs->stage_rc = node->dir.fs->ops->open(node->dir.fs, path, MS_FS_CREATE, &jobs->stage);
+    if (!jobs->stage_rc) jobs->stage_rc = node->dir.fs->ops->open(node->dir.fs, path, MS_FS_STREAM, &jobs->stage);
 }
 
 void ms_sim_stage_write(struct ms_sim_node *node, struct ms_bytes groups)

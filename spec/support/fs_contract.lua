@@ -34,6 +34,19 @@ return function(make, free)
             assert.equal("hello world", disk:get(path "a"))
         end)
 
+        it("a stream empties the file, and what is synced is read back as what is not", function()
+            disk:put(path "a", ("old"):rep(10000))
+            local file = disk:open(path "a", "s")
+            local text = ("0123456789abcdef"):rep(1000)
+            disk:write_all(file, 0, text)
+            disk:sync(file)
+            disk:write_all(file, #text, "the rest")
+            assert.equal(text .. "the rest", disk:read(file, 0, 2 * #text))
+            disk:sync(file)
+            disk:close(file)
+            assert.equal(text .. "the rest", disk:get(path "a"))
+        end)
+
         it("a hole is zeros", function()
             local file = disk:open(path "a", "c")
             disk:write(file, 3, "x")
@@ -86,7 +99,7 @@ return function(make, free)
 
         it("what is missing is MS_E_NOT_FOUND, with the path", function()
             for _, attempt in ipairs {
-                { "open", path "none", "r" }, { "open", path "none", "w" }, { "open", path "none/a", "c" },
+                { "open", path "none", "r" }, { "open", path "none", "w" }, { "open", path "none/a", "c" }, { "open", path "none/a", "s" },
                 { "rename", path "none", path "b" }, { "remove", path "none" }, { "mkdir", path "none/sub" },
                 { "list", path "none" }, { "sync_dir", path "none" }, { "lock", path "none/lock" },
             } do

@@ -12,7 +12,7 @@ local C, ffi = ms.C, ms.ffi
 local seam = {}
 local verbs = {}
 
-local modes = { r = C.MS_FS_READ, w = C.MS_FS_WRITE, c = C.MS_FS_CREATE }
+local modes = { r = C.MS_FS_READ, w = C.MS_FS_WRITE, c = C.MS_FS_CREATE, s = C.MS_FS_STREAM }
 
 function verbs.open(fs, path, mode)
     local out = ffi.new "struct ms_file *[1]"
