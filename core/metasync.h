@@ -161,6 +161,7 @@ struct ms_table_policy {
 };
 
 enum ms_on_log_failure { MS_ON_LOG_FAILURE_REFUSE = 0, MS_ON_LOG_FAILURE_PASS = 1 };
+enum ms_on_beyond_end { MS_ON_BEYOND_END_REPORT = 0, MS_ON_BEYOND_END_CLAMP = 1 };
 enum ms_on_no_replica { MS_ON_NO_REPLICA_REFUSE = 0, MS_ON_NO_REPLICA_DEGRADE = 1 };
 
 /* All that is tunable, as data. ms_policy_init fills in the defaults given in brackets; ms_open checks ranges. */
@@ -202,6 +203,7 @@ struct ms_policy {
     uint32_t call_wait_us;       /* what a host's thread waits at most for another call to end [5000] */
     uint32_t lua_memory;         /* bytes that a policy may hold, 1 MiB..1 GiB [16 MiB] */
     uint32_t enabled;            /* 0: this node leads and follows nobody, what its host changes is the host's own affair [1] */
+    int on_beyond_end;           /* the host's to read (ms_position): offsets beyond the ends of their queues are reported, or clamped [report] */
     uint32_t table_count;        /* used entries of tables [0] */
     struct ms_table_policy tables[MS_POLICY_TABLES_MAX];
 };
@@ -492,6 +494,7 @@ struct ms_position {
     uint64_t leader_head;  /* a follower's last knowledge of its leader's head */
     uint64_t known_reign;  /* the highest reign that this node has had or heard of */
     int enabled;           /* 0: the policy says that this node takes no role; a host that had one asks for it again when this is 1 */
+    int on_beyond_end;     /* enum ms_on_beyond_end: what the policy says of now, for the host that leads */
 };
 
 MS_API int ms_position(struct ms_node *node, struct ms_position *position);

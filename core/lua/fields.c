@@ -14,7 +14,7 @@ const struct ms_field ms_policy_fields[] = {
     POLICY(connect_min_ms), POLICY(connect_max_ms), POLICY(ask_ms), POLICY(window_bytes), POLICY(retain_bytes), POLICY(tail_bytes),
     POLICY(host_queue_bytes), POLICY(audit_every_ms), POLICY(key_max), POLICY(value_max), POLICY(batch_max), POLICY(resolver),
     POLICY(outside_max), POLICY(leave_max_percent), POLICY(probation_ms), POLICY(incidents_max), POLICY(call_instructions),
-    POLICY(call_us), POLICY(call_wait_us), POLICY(lua_memory), POLICY(enabled),
+    POLICY(call_us), POLICY(call_wait_us), POLICY(lua_memory), POLICY(enabled), POLICY(on_beyond_end),
 };
 const size_t ms_policy_field_count = sizeof ms_policy_fields / sizeof *ms_policy_fields;
 

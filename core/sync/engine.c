@@ -375,6 +375,7 @@ void ms_engine_position(const struct ms_engine *e, struct ms_position *position)
         .leader_head = e->role == MS_ROLE_FOLLOWER ? e->follow.leader_head : e->tail.head,
         .known_reign = e->highest.reign > epoch.reign ? e->highest.reign : epoch.reign,
         .enabled = (int)e->policy.enabled,
+        .on_beyond_end = e->policy.on_beyond_end,
     };
 }
 

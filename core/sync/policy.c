@@ -48,6 +48,7 @@ void ms_policy_init(struct ms_policy *policy)
     policy->call_wait_us = 5000;
     policy->lua_memory = 16 * MIB;
     policy->enabled = 1;
+    policy->on_beyond_end = MS_ON_BEYOND_END_REPORT;
 }
 
 static int in_range(const char *field, uint64_t value, uint64_t low, uint64_t high)
@@ -129,6 +130,7 @@ int ms_policy_check(const struct ms_policy *policy)
         {"call_wait_us", policy->call_wait_us, 0, 1000000},
         {"lua_memory", policy->lua_memory, MIB, GIB},
         {"enabled", policy->enabled, 0, 1},
+        {"on_beyond_end", (uint64_t)policy->on_beyond_end, 0, 1},
         {"table_count", policy->table_count, 0, MS_POLICY_TABLES_MAX},
     };
     int rc = 0;

@@ -93,6 +93,8 @@ schema.fields = {
       help = "changes queued for the host's callback; beyond it, the host gets a full batch", example = '"16MiB"' },
     { path = "host.audit_every", c = "audit_every_ms", kind = "duration", unit = "ms", low = 0, high = U32,
       help = 'how often a follower\'s host is compared with the tables; "0s" = never', example = '"1h"' },
+    { path = "host.beyond_end", c = "on_beyond_end", kind = "enum", values = { { "report", 0 }, { "clamp", 1 } },
+      help = "offsets beyond the ends of their queues, in a host that leads: it reports them, or sets them to the ends", example = '"clamp"' },
 
     { path = "limits.key", c = "key_max", kind = "bytes", low = 1, high = 65535, start = true,
       help = "largest key, its field included", example = '"4KiB"' },

@@ -49,6 +49,7 @@ policy.links = {
 policy.host = {
     queue = "16MiB",        -- changes that wait for the broker's callback
     audit_every = "1h",     -- how often a follower's broker is compared with the tables
+    beyond_end = "report",  -- offsets beyond the ends of their queues, in a broker that leads; "clamp" sets them to the ends
 }
 
 policy.limits = {

@@ -15,6 +15,10 @@ policy.log = { keep = "256MiB", max = "1GiB", on_failure = "pass" }
 -- Seldom: it writes all tables, whatever has changed; the log has the rest. A busy broker makes one after 64 MiB of log.
 policy.snapshot = { every = "10m", keep = 2 }
 
+-- A new master may have fewer messages than were consumed from the old one. Consumers wait there until their queue has grown over the
+-- offset, and miss what comes until then; "clamp" sets such offsets to the queue's end.
+policy.host = { beyond_end = "report" }
+
 -- Two hosts that have nothing to tell each other wake as seldom as that allows.
 policy.links = { heartbeat = "2500ms", timeout = "5s" }
 

@@ -85,7 +85,8 @@ describe("the schema", function()
 
     it("has C's numbers for every name", function()
         local enums = { { schema.levels, "MS_LEVEL_" }, { schema.resolvers, "MS_RESOLVE_" },
-            { by_c("on_log_failure").values, "MS_ON_LOG_FAILURE_" }, { by_c("on_no_replica").values, "MS_ON_NO_REPLICA_" } }
+            { by_c("on_log_failure").values, "MS_ON_LOG_FAILURE_" }, { by_c("on_no_replica").values, "MS_ON_NO_REPLICA_" },
+            { by_c("on_beyond_end").values, "MS_ON_BEYOND_END_" } }
         for _, enum in ipairs(enums) do
             for _, pair in ipairs(enum[1]) do assert.equal(tonumber(C[enum[2] .. pair[1]:upper()]), pair[2], pair[1]) end
         end

@@ -47,7 +47,11 @@ end
 local function start(given)
     return function(made)
         lab = made
-        master, slave = lab:pair(given)
+        if given.start then
+            master, slave = given.start(lab)
+        else
+            master, slave = lab:pair(given)
+        end
         M, S = master:rpc(), slave:rpc()
     end
 end
@@ -57,7 +61,7 @@ local function tell_times()
     lab, client = nil, nil
 end
 
--- given: as for lab:pair
+-- given: as for lab:pair, or start: brings another pair up
 local function describe_pair(title, given, tests)
     describe(title, function() tests(story { start = start(given), stop = tell_times }) end)
 end
@@ -315,20 +319,22 @@ local function whole(test)
         for _, one in ipairs { master, slave } do
             for _, line in ipairs(one:grep "metasync") do
                 assert.is_nil(line:match(" ERROR "), line)
-                assert.is_nil(line:match(" WARN "), line)
+                assert.is_true(not line:match(" WARN ") or line:match("beyond the ends of their queues") ~= nil, line)
             end
         end
     end)
 end
 
--- All paths.
-function paths.all(version)
-    describe_pair("brokers " .. version, { version = version }, function(test)
+-- All paths. given: start(lab) brings the pair up (otherwise it is one of this version), more(test) describes what comes after.
+function paths.all(version, given)
+    given = given or {}
+    describe_pair("brokers " .. version, { version = version, start = given.start }, function(test)
         topics(test)
         groups(test)
         offsets(test)
         services(test)
         whole(test)
+        if given.more then given.more(test) end
     end)
 end
 

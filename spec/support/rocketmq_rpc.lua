@@ -221,11 +221,11 @@ end
 local serial = 0
 
 -- properties: "NAME\1VALUE\2"
-function Rpc:send_message(topic, properties, queue)
+function Rpc:send_message(topic, properties, queue, text)
     serial = serial + 1
     return self:call(10, { producerGroup = "spec-producer", topic = topic, defaultTopic = "TBW102", defaultTopicQueueNums = 4,
         queueId = queue or 0, sysFlag = 0, bornTimestamp = ("%.0f"):format(process.real_us() / 1000), flag = 0, reconsumeTimes = 0,
-        unitMode = false, batch = false, properties = ("UNIQ_KEY\1%032X\2%s"):format(serial, properties or "") }, "hello")
+        unitMode = false, batch = false, properties = ("UNIQ_KEY\1%032X\2%s"):format(serial, properties or "") }, text or "hello")
 end
 
 -- sys_flag: 4 has a subscription, 1 commits the offset too. Returns header, body.

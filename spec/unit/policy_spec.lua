@@ -23,7 +23,7 @@ describe("the policy", function()
 
     local wrong = { level = 9, on_log_failure = 2, replica_lag_ms = 0, group_bytes = 1, snapshot_keep = 0, log_segment_bytes = 1000,
         log_max_bytes = 1, heartbeat_ms = 4000, connect_min_ms = 6000, key_max = 70000, value_max = 1, batch_max = 1, window_bytes = 1,
-        table_count = 65, enabled = 2 }
+        table_count = 65, enabled = 2, on_beyond_end = 2 }
     for field, value in pairs(wrong) do
         it(("refuses %s = %d and names it"):format(field, value), function()
             assert.equal(C.MS_E_INVALID, C.ms_policy_check(policy { [field] = value }))

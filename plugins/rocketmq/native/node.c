@@ -171,7 +171,8 @@ NATIVE(jint, adopt)(JNIEnv *env, jclass class, jlong handle)
 
 /* ---- looking ---------------------------------------------------------------------------------------------------------------------- */
 
-/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign, enabled */
+/* role, reign, run, id, head, written, synced, replicated, applied, host applied, the leader's head, the highest known reign, enabled,
+ * on_beyond_end */
 NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array)
 {
     (void)class;
@@ -179,7 +180,7 @@ NATIVE(void, position)(JNIEnv *env, jclass class, jlong handle, jlongArray array
     (void)ms_position(binding_of(handle)->node, &p);
     const jlong numbers[] = {p.role,           (jlong)p.reign,      (jlong)p.run,        (jlong)p.id,      (jlong)p.head,        (jlong)p.written,
                              (jlong)p.synced,  (jlong)p.replicated, (jlong)p.applied,    (jlong)p.host_applied, (jlong)p.leader_head,
-                             (jlong)p.known_reign, p.enabled};
+                             (jlong)p.known_reign, p.enabled, p.on_beyond_end};
     (*env)->SetLongArrayRegion(env, array, 0, sizeof numbers / sizeof *numbers, numbers);
 }
 

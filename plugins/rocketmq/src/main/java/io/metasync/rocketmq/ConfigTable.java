@@ -133,7 +133,7 @@ abstract class ConfigTable<V> extends BrokerTable implements LoggedMap.Leaf<Stri
     }
 
     @Override
-    public final void changed() {
+    public final void changed(V value) {
         counted.changed(this);
     }
 

@@ -59,8 +59,10 @@ final class ForbiddenTable extends BrokerTable {
             }
 
             @Override
-            public void changed() {
-                counted.changed(counts); /* a value that is put is counted with the groups */
+            public void changed(Integer bits) {
+                if (bits != null) { /* is counted with the groups; the broker counts none that it removes */
+                    counted.changed(counts);
+                }
             }
 
             @Override

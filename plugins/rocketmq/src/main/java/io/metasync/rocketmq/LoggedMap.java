@@ -24,8 +24,8 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
 
         byte[] value(V value);
 
-        /** A change was made: the broker will count its version up soon. */
-        void changed();
+        /** A change was made (value null: a removal): the broker will count its version up soon. */
+        void changed(V value);
 
         /** The log has refused a change. Whether the broker goes on with it nevertheless. */
         boolean goesOn(MetaTable table, MetasyncException e);
@@ -66,10 +66,11 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
             return unlogged(table, e, key, change);
         }
         V old;
+        V value;
         int code;
         try {
             old = own().get(key);
-            V value = change.apply(old);
+            value = change.apply(old);
             if (isKeep(value) || (value == null && old == null)) {
                 return old;
             }
@@ -78,7 +79,7 @@ final class LoggedMap<K, V> extends ObservedMap<K, V> {
         } finally {
             transaction.close();
         }
-        leaf.changed();
+        leaf.changed(value);
         if (code == PASSED) {
             leaf.passed();
         }

@@ -268,7 +268,7 @@ final class MetaNode implements AutoCloseable {
 
     /** struct ms_position. */
     static final class Position {
-        static final int NUMBERS = 13;
+        static final int NUMBERS = 14;
 
         final int role;
         final long reign;
@@ -282,6 +282,8 @@ final class MetaNode implements AutoCloseable {
         final long knownReign;
         /** False: the policy says that the node takes no role. */
         final boolean enabled;
+        /** The policy's {@code host.beyond_end} is "clamp", otherwise "report". */
+        final boolean clampsBeyondEnd;
 
         Position(long[] numbers) {
             role = (int) numbers[0];
@@ -295,6 +297,7 @@ final class MetaNode implements AutoCloseable {
             leaderHead = numbers[10];
             knownReign = numbers[11];
             enabled = numbers[12] != 0;
+            clampsBeyondEnd = numbers[13] != 0;
         }
     }
 }

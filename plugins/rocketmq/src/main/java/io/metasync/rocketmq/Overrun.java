@@ -7,19 +7,17 @@ import org.apache.rocketmq.broker.BrokerController;
 
 /**
  * Consumer offsets beyond the end of their queues, on a broker that has begun to lead: its messages are fewer than those that were consumed
- * from the master before. Consumers would wait there, and miss what comes until the queue has grown over them. They are reported; with
- * {@code metasync.beyondEnd=clamp} they are set to the queue's end, which is logged like any commit.
+ * from the master before. Consumers would wait there, and miss what comes until the queue has grown over them. They are reported, or, if the
+ * policy says {@code host.beyond_end = "clamp"}, set to the queue's end, which is logged like any commit.
  */
 final class Overrun {
     private static final int NAMED = 10;
 
     private final BrokerController broker;
-    private final boolean clamp;
     private volatile long found;
 
-    Overrun(BrokerController broker, boolean clamp) {
+    Overrun(BrokerController broker) {
         this.broker = broker;
-        this.clamp = clamp;
     }
 
     /** Of the last look. */
@@ -32,7 +30,7 @@ final class Overrun {
         return broker.getMessageStore() != null && broker.getMessageStore().dispatchBehindBytes() <= 0;
     }
 
-    void look() {
+    void look(boolean clamp) {
         List<String> named = new ArrayList<>();
         long[] count = new long[1];
         broker.getConsumerOffsetManager().getOffsetTable().forEach((topicAtGroup, offsets) -> {
@@ -57,7 +55,7 @@ final class Overrun {
         found = count[0];
         if (found > 0) {
             Log.warn(found + " consumer offsets are beyond the ends of their queues, " + (clamp ? "they were set to the ends: "
-                : "they stay (metasync.beyondEnd=report): ") + String.join("; ", named) + (found > NAMED ? "; ..." : ""));
+                : "they stay (the policy's host.beyond_end = \"report\"): ") + String.join("; ", named) + (found > NAMED ? "; ..." : ""));
         }
     }
 

@@ -58,6 +58,7 @@ final class Replication {
     private long auditAt;
     private long catchUpAt = System.nanoTime();
     private boolean overrunDue;
+    private boolean clampsBeyondEnd;
     private boolean logFailed;
     private String policyFile;
     private long inSyncAt = System.nanoTime();
@@ -69,7 +70,7 @@ final class Replication {
         this.wanted = wanted;
         this.dir = new DataDir(settings.dir);
         this.policyFile = settings.policyFile;
-        Counted counted = new Counted(this::wake);
+        Counted counted = new Counted(this::wake, System::nanoTime);
         for (BrokerTable table : Tables.of(broker, counted)) {
             tables.put(table.name(), table);
         }
@@ -77,7 +78,7 @@ final class Replication {
         tables.put(versions.name(), versions);
         ownSync = new OwnSync(broker);
         adoption = new Adoption(broker, tables.get("topic"), tables.get("group"));
-        overrun = new Overrun(broker, settings.clampsBeyondEnd);
+        overrun = new Overrun(broker);
         report = new Report(settings, tables, overrun);
         watcher.setDaemon(true);
     }
@@ -254,6 +255,8 @@ final class Replication {
             return; /* just now: the next step rests */
         }
         if (master) {
+            overrunDue |= position.clampsBeyondEnd != clampsBeyondEnd; /* a policy that was reloaded */
+            clampsBeyondEnd = position.clampsBeyondEnd;
             beMaster(position.role);
         } else {
             beSlave(position);
@@ -522,7 +525,7 @@ final class Replication {
         }
         if (overrunDue && leading != null && overrun.isReady()) {
             overrunDue = false;
-            overrun.look();
+            overrun.look(clampsBeyondEnd);
         }
     }
 

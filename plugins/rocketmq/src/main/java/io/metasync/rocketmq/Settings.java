@@ -36,7 +36,6 @@ final class Settings {
     final int graceMs;
     final int auditMs;
     final int retryMs;
-    final boolean clampsBeyondEnd;
     final List<String> peers;
     private final Properties configured;
     private final boolean shippedPolicy;
@@ -52,7 +51,6 @@ final class Settings {
         graceMs = number("metasync.graceMs", GRACE_MS);
         auditMs = number("metasync.auditMs", AUDIT_MS);
         retryMs = number("metasync.retryMs", RETRY_MS);
-        clampsBeyondEnd = choice("metasync.beyondEnd", "report", "clamp");
         peers = Arrays.asList(text("metasync.peers", "").isEmpty() ? new String[0] : text("metasync.peers", "").split("[,;] *"));
         secret = secret(text("metasync.secretFile", home("metasync.secret")));
         String policy = text("metasync.policy", home("metasync.lua"));
@@ -77,14 +75,6 @@ final class Settings {
     private String text(String name, String fallback) {
         String value = property(name);
         return value == null ? fallback : value;
-    }
-
-    private boolean choice(String name, String no, String yes) {
-        String value = text(name, no);
-        if (!value.equals(no) && !value.equals(yes)) {
-            throw new IllegalArgumentException(name + "=" + value + " is neither " + no + " nor " + yes);
-        }
-        return value.equals(yes);
     }
 
     private int number(String name, int fallback) {

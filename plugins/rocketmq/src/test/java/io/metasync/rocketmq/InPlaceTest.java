@@ -12,6 +12,7 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.stream.Stream;
 import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.broker.subscription.SubscriptionGroupManager;
 import org.apache.rocketmq.common.BrokerConfig;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.constant.PermName;
@@ -35,6 +36,7 @@ public class InPlaceTest {
     private MetaNode node;
     private BrokerController broker;
     private Counted counted;
+    private long now;
 
     @Before
     public void open() throws IOException {
@@ -51,7 +53,7 @@ public class InPlaceTest {
         broker = new BrokerController(new BrokerConfig(), new NettyServerConfig(), new NettyClientConfig(), store);
         broker.setMessageStore(new DefaultMessageStore(store, broker.getBrokerStatsManager(), null, broker.getBrokerConfig(),
             broker.getTopicConfigManager().getTopicConfigTable()));
-        counted = new Counted(() -> { });
+        counted = new Counted(() -> { }, () -> now);
     }
 
     @After
@@ -86,6 +88,46 @@ public class InPlaceTest {
         assertTrue(logged(groups, "slow", SubscriptionGroupConfig.class).isConsumeEnable());
         groups.poll();
         assertFalse(logged(groups, "slow", SubscriptionGroupConfig.class).isConsumeEnable());
+    }
+
+    private boolean isEnabled(GroupTable groups, String name) {
+        return logged(groups, name, SubscriptionGroupConfig.class).isConsumeEnable();
+    }
+
+    /** The broker counts a permission that it sets, but none that it removes: those must not pass for the count of what it changes in place. */
+    @Test
+    public void aGroupThatTheBrokerDisablesIsFoundAfterChangesThatItHasNotCounted() {
+        GroupTable groups = leading(new GroupTable(broker, counted));
+        ForbiddenTable forbidden = leading(new ForbiddenTable(broker, counted, groups));
+        SubscriptionGroupManager manager = broker.getSubscriptionGroupManager();
+        SubscriptionGroupConfig group = new SubscriptionGroupConfig();
+        group.setGroupName("slow");
+        manager.updateSubscriptionGroupConfig(group);
+        manager.updateForbidden("slow", "t", 1, true);
+        groups.poll();
+        manager.getForbiddenTable().remove("slow");
+        groups.poll();
+        assertEquals(0, forbidden.audit());
+        manager.disableConsume("slow");
+        groups.poll();
+        assertFalse(isEnabled(groups, "slow"));
+    }
+
+    @Test
+    public void aChangeThatIsNotCountedIsForgottenSoon() {
+        GroupTable groups = leading(new GroupTable(broker, counted));
+        SubscriptionGroupConfig group = new SubscriptionGroupConfig();
+        group.setGroupName("slow");
+        broker.getSubscriptionGroupManager().updateSubscriptionGroupConfig(group);
+        counted.changed(groups);
+        groups.poll();
+        now += Counted.PATIENCE_NS;
+        groups.poll();
+        now += Counted.PATIENCE_NS;
+        groups.poll();
+        broker.getSubscriptionGroupManager().disableConsume("slow");
+        groups.poll();
+        assertFalse(isEnabled(groups, "slow"));
     }
 
     @Test

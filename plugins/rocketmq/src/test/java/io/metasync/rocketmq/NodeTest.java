@@ -121,7 +121,7 @@ public class NodeTest {
             }
 
             @Override
-            public void changed() {
+            public void changed(String value) {
             }
         });
         run(thread -> {
@@ -168,7 +168,7 @@ public class NodeTest {
             }
 
             @Override
-            public void changed() {
+            public void changed(String value) {
             }
 
             @Override
@@ -392,7 +392,7 @@ public class NodeTest {
             }
 
             @Override
-            public void changed() {
+            public void changed(String value) {
             }
         });
         MetasyncException refused = assertThrows(MetasyncException.class, () -> map.put("k", "v"));
