@@ -56,6 +56,16 @@ $(BROKERS)/%/classes.jsa: $(BROKERS)/%/.fetched
 	@echo "CLASSES $@"
 	@luajit spec/support/broker_classes.lua $* $@
 
+# The broker's container, for one spec: no other broker gets its jar.
+CONTAINER := $(BROKERS)/container/.fetched
+
+$(CONTAINER):
+	@echo "FETCH container"
+	@mkdir -p $(@D)
+	@$(MVN) org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact=org.apache.rocketmq:rocketmq-container:5.5.0 \
+	    -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
 # A client program: what a spec or the demo has real clients do (it runs with the newest client, whatever the broker is).
 CLIENT := $(BROKERS)/client/.built
 CLIENT_SRC := $(wildcard spec/rocketmq/java/*.java)
@@ -67,7 +77,7 @@ $(CLIENT): $(CLIENT_SRC) $(BROKERS)/5.5.0/.fetched
 	@touch $@
 
 .PHONY: brokers
-brokers: $(BROKER_VERSIONS:%=$(BROKERS)/%/.fetched) $(BROKERS)/5.5.0/classes.jsa $(BROKERS)/5.3.3/classes.jsa $(CLIENT) ## fetch the brokers that specs start: 5.5.0, 5.3.3, 5.4.0, 5.1.4
+brokers: $(BROKER_VERSIONS:%=$(BROKERS)/%/.fetched) $(BROKERS)/5.5.0/classes.jsa $(BROKERS)/5.3.3/classes.jsa $(CLIENT) $(CONTAINER) ## fetch the brokers that specs start: 5.5.0, 5.3.3, 5.4.0, 5.1.4
 
 .PHONY: demo-rocketmq
 demo-rocketmq: $(JAR) $(BINARIES) $(BROKERS)/5.5.0/.fetched $(CLIENT) ## two pairs of real brokers, with and without: changes, kill -9, promotion

@@ -1,14 +1,11 @@
 -- A broker that has the jar on its class path and can't or must not use it is a broker as without it.
+local beside = require "spec.rocketmq.beside"
 local story = require "spec.rocketmq.story"
 local process = require "spec.support.process"
 
-local BUILD = os.getenv("MS_BUILD") or "build/release"
+local works, lines = beside.works, beside.lines
 
--- Set up in a way that the plugin does not replicate: what it says of each. (Of all such ways: SupportTest.java.)
-local REFUSED = {
-    rocksdb = { says = "RocksDBTopicConfigManager", conf = { storeType = "defaultRocksDB" } },
-    lmq = { says = "enableLmq", conf = { enableLmq = true, enableMultiDispatch = true } },
-}
+local BUILD = os.getenv("MS_BUILD") or "build/release"
 
 -- A table of the policy that the broker's can't be: the others are replicated all the same.
 local BLOCKING = [[
@@ -19,7 +16,6 @@ return policy
 
 describe("a broker with the jar", function()
     local off, rip, lost, taken, holder, blocked
-    local all, refused
 
     local test = story {
         start = function(lab)
@@ -29,16 +25,11 @@ describe("a broker with the jar", function()
             taken = lab:broker("taken", { group = "taken", version = "5.3.3" })
             holder = process.start({ BUILD .. "/metasyncd", "--data", lab.dir .. "/holder", "--listen", taken.node_address, "--lead" },
                 lab.dir .. "/holder.log")
-            all, refused = { off, rip, lost, taken }, {}
-            for name, given in pairs(REFUSED) do
-                refused[name] = lab:broker(name, { group = name, conf = given.conf })
-                all[#all + 1] = refused[name]
-            end
             os.execute("mkdir -p " .. process.quote(lab.dir .. "/blocked/conf"))
             process.write(lab.dir .. "/blocked/conf/metasync.lua", BLOCKING)
             process.write(lab.dir .. "/blocked/conf/rocketmq.lua", process.read "lua/policies/rocketmq.lua")
             blocked = lab:broker("blocked", { group = "blocked" })
-            all[#all + 1] = blocked
+            local all = { off, rip, lost, taken, blocked }
             for i, one in ipairs(all) do -- a few at a time: each takes a core for seconds
                 if i > 3 then all[i - 3]:wait_port(180) end
                 one:begin()
@@ -49,25 +40,6 @@ describe("a broker with the jar", function()
             if holder then holder:destroy() end
         end,
     }
-
-    local function works(one)
-        local rpc = one:rpc()
-        rpc:create_topic("t", { attributes = "+message.type=NORMAL" })
-        rpc:create_group "GID"
-        rpc:commit("GID", "t", 0, 7)
-        rpc:send_message "t"
-        assert.equal(7, rpc:offset("GID", "t", 0))
-        assert.is_not_nil(rpc:topics().t)
-        assert.equal("none", one:info().metasync_role or "none")
-    end
-
-    local function lines(one, level)
-        local list = {}
-        for _, line in ipairs(one:grep " metasync: ") do
-            if line:find(" " .. level .. " ", 1, true) then list[#list + 1] = line end
-        end
-        return list
-    end
 
     test("and -Dmetasync.enabled=false, or RIP-81's switch, works without it and says so", function()
         for _, one in ipairs { off, rip } do
@@ -89,21 +61,6 @@ describe("a broker with the jar", function()
         local said = lines(taken, "ERROR")
         assert.equal(1, #said)
         assert.truthy(said[1]:find(taken.node_address, 1, true), said[1])
-    end)
-
-    test("and a way of keeping metadata that is not replicated works without it; one WARN line says why, and so does its status", function()
-        for name, one in pairs(refused) do
-            local why = REFUSED[name].says
-            works(one)
-            local said = lines(one, "WARN")
-            assert.equal(1, #said, name)
-            assert.truthy(said[1]:find("not started, the broker syncs its metadata as without it: ", 1, true), said[1])
-            assert.truthy(said[1]:find(why, 1, true), said[1])
-            assert.truthy(one:info().metasync_state:find("^absent: "), name)
-            assert.truthy(one:info().metasync_state:find(why, 1, true), name)
-            assert.same({}, lines(one, "ERROR"))
-            one:kill()
-        end
     end)
 
     test("whose policy wants one table to be another than it is replicates the rest, and names that one", function()

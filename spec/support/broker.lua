@@ -169,12 +169,23 @@ local function configuration(self)
     return table.concat(lines, "\n") .. "\n"
 end
 
+-- The broker's configuration is one of those that the container's names.
+local function container_configuration(self, conf)
+    return ("listenPort=%d\nbindAddress=127.0.0.1\nnamesrvAddr=%s\nbrokerConfigPaths=%s\n"):format(process.free_port(), self.lab.names_address, conf)
+end
+
 -- Starts the JVM, waits for nothing. self.id says the role: 0 a master.
 function Broker:begin()
-    process.write(self.dir .. "/broker.conf", configuration(self))
+    local main, conf = "org.apache.rocketmq.broker.BrokerStartup", self.dir .. "/broker.conf"
+    local more = append({ self.plugin and broker.jar or nil }, { self.class_path })
+    process.write(conf, configuration(self))
+    if self.contained then
+        main, more = "org.apache.rocketmq.container.BrokerContainerStartup", append(more, { broker.brokers .. "/container/*" })
+        process.write(self.dir .. "/container.conf", container_configuration(self, conf))
+        conf = self.dir .. "/container.conf"
+    end
     self.java = append({}, self.options)
-    return self:launch("org.apache.rocketmq.broker.BrokerStartup", { "-c", self.dir .. "/broker.conf" },
-        append({ self.plugin and broker.jar or nil }, { self.class_path }))
+    return self:launch(main, { "-c", conf }, more)
 end
 
 function Broker:start(seconds)
@@ -316,12 +327,13 @@ function Lab:wait_in_sync_set(...)
 end
 
 -- A broker that does not run yet. given: version, id (0), group (its broker name), plugin (true), conf, options (of the JVM), class_path,
--- wrap (words in front of its command).
+-- wrap (words in front of its command), contained (in a BrokerContainer).
 function Lab:broker(name, given)
     local one = setmetatable(java(self, name, given.version or "5.5.0"), Broker)
     one.id, one.group = given.id or 0, given.group or "broker-a"
     one.plugin = given.plugin ~= false
     one.conf, one.options, one.class_path, one.wrap = given.conf or {}, given.options, given.class_path, given.wrap
+    one.contained = given.contained
     one.port = process.free_block { -2, 1, broker.PORT_OFFSET }
     one.address = "127.0.0.1:" .. one.port
     one.store = one.dir .. "/store"
