@@ -372,7 +372,7 @@ function failover.rounds(name, version, rounds)
         io.write(("failover rounds of %s, %s, seed %d\n"):format(version, name, SEED))
         local ok, why = pcall(function()
             local pair = {}
-            pair.master, pair.slave = lab:pair { version = version, conf = { timerFlushIntervalMs = 10000 } } -- no timers here, and it is costly
+            pair.master, pair.slave = lab:pair { version = version }
             pair.consumption = consumption.new(lab, pair.master)
             for number = 1, rounds do round(WAYS[name], number, pair, m, random) end
         end)

@@ -45,6 +45,13 @@ local function java(lab, name, version)
     return one
 end
 
+-- The broker's RocksDB library as a file (`make brokers` takes it out of its jar): each start would write one of 12 MB, and one that is
+-- killed would leave it.
+local function library_path(version)
+    local dir = ("%s/%s/native"):format(broker.brokers, version)
+    return process.exists(dir .. "/librocksdbjni-linux64.so") and { "-Djava.library.path=" .. dir } or {}
+end
+
 -- What the JVM would parse and verify anew at each start (`make brokers` writes it for the versions that are started most). It is for
 -- class paths that begin as the one it was made with: the broker's jars come first.
 local function class_archive(version)
@@ -59,8 +66,9 @@ function Java:launch(main, args, more)
     self.starts = self.starts + 1
     self.out = ("%s/%s.%d.out"):format(self.dir, self.name, self.starts)
     local argv = append(append({}, self.wrap), JAVA)
-    append(argv, { "-Duser.home=" .. self.dir, "-Drocketmq.home.dir=" .. self.dir })
+    append(argv, { "-Duser.home=" .. self.dir, "-Drocketmq.home.dir=" .. self.dir, "-Djava.io.tmpdir=" .. self.dir })
     append(argv, class_archive(self.version))
+    append(argv, library_path(self.version))
     append(argv, self.java)
     append(argv, { "-cp", table.concat(append({ ("%s/%s/lib/*"):format(broker.brokers, self.version) }, more), ":"), main })
     self.process = process.start(append(argv, args), self.out)
@@ -156,7 +164,7 @@ local function configuration(self)
         flushDiskType = "ASYNC_FLUSH", autoCreateTopicEnable = true, autoCreateSubscriptionGroup = true, timerWheelEnable = true,
         diskMaxUsedSpaceRatio = 98, transientStorePoolEnable = false, warmMapedFileEnable = false, flushConsumerOffsetInterval = 1000,
         registerNameServerPeriod = 10000, popCkStayBufferTime = 500, reviveInterval = 500, popFromRetryProbability = 0,
-        transactionMetricFlushInterval = 200, timerFlushIntervalMs = 2000,
+        transactionMetricFlushInterval = 200, timerFlushIntervalMs = 60000,
     }
     if self.lab.controller_address then -- what a broker is, it hears
         for name, value in pairs { enableControllerMode = true, controllerAddr = self.lab.controller_address, brokerId = -1, brokerRole = "SLAVE",
@@ -188,9 +196,26 @@ function Broker:begin()
     return self:launch(main, { "-c", conf }, more)
 end
 
+-- Waits until the name server has it. A broker's first registration comes to nothing, without a word, if its connection to the name server is
+-- not there yet, which is chance; the next one is 10 s later, and a slave does not know its master until then. Setting a permission, even to
+-- what it is, makes it register.
+function Broker:wait_registered()
+    local ask_at = process.now() + 0.2
+    process.eventually(self.name .. " is registered", function()
+        local group = self.lab.names:rpc():brokers()[self.group]
+        if group and group.brokerAddrs[tostring(self.id)] == self.address then return true end
+        if process.now() > ask_at then
+            self:rpc():configure("brokerPermission", 6)
+            ask_at = process.now() + 1
+        end
+    end, 60)
+    return self
+end
+
 function Broker:start(seconds)
     self:begin()
-    return self:wait_port(seconds)
+    self:wait_port(seconds)
+    return self.lab.controller and self or self:wait_registered() -- with a controller it registers when it has a role
 end
 
 -- What it tells operators; {} if it does not answer.
@@ -211,11 +236,20 @@ function Broker:wait(what, fn, seconds)
     return process.eventually(self.name .. ": " .. what, function()
         info = self:info()
         return fn(info), json.encode(info)
+    end, seconds or 30, 0.1)
+end
+
+-- Waits until its node says so, which costs less than to ask the broker.
+function Broker:wait_node(what, fn, seconds)
+    process.eventually(("%s: its node %s"):format(self.name, what), function()
+        local ok, status = pcall(self.control, self, { command = "status" })
+        return ok and fn(status), ok and json.encode(status) or status
     end, seconds or 30)
 end
 
 -- A slave that has everything, and has paused the broker's own sync. Not one that refuses its leader's history: that lags behind nothing.
 function Broker:in_sync(seconds)
+    self:wait_node("follows", function(status) return status.role == "follower" and status.following.state == "stream" end, seconds)
     self:wait("is in sync", function(info)
         return info.metasync_role == "follower" and info.metasync_link == "stream" and info.metasync_own_sync == "paused" and
             info.metasync_lag == "0"
@@ -224,6 +258,7 @@ function Broker:in_sync(seconds)
 end
 
 function Broker:leads(seconds)
+    self:wait_node("leads", function(status) return status.role == "leader" end, seconds)
     self:wait("leads", function(info) return info.metasync_role == "leader" end, seconds)
     return self
 end

@@ -55,10 +55,11 @@ end
 -- A slow machine sets MS_RUN_SECONDS to multiply all deadlines.
 local SCALE = tonumber(os.getenv("MS_RUN_SECONDS")) or 1
 
--- Calls fn until it returns a true value, which is returned; after `seconds` raises an error with `what` and fn's second result.
-function process.eventually(what, fn, seconds)
+-- Calls fn until it returns a true value, which is returned; after `seconds` raises an error with `what` and fn's second result. `pause`: so
+-- many seconds between, for what costs something; else a few milliseconds, then more.
+function process.eventually(what, fn, seconds, pause)
     local deadline = process.now() + (seconds or 10) * SCALE
-    local wait = 0.001
+    local wait = pause or 0.001
     while true do
         local result, detail = fn()
         if result then return result end
@@ -66,7 +67,7 @@ function process.eventually(what, fn, seconds)
             error(("not within %g s: %s%s"):format(seconds or 10, what, detail ~= nil and " (" .. tostring(detail) .. ")" or ""), 2)
         end
         process.pause(wait)
-        wait = math.min(wait * 1.5, 0.05)
+        wait = pause or math.min(wait * 1.5, 0.05)
     end
 end
 

@@ -283,6 +283,11 @@ function Rpc:set_mode(topic, group, mode, queues)
     return self:call(401, nil, json.encode { topic = topic, consumerGroup = group, mode = mode, popShareQueueNum = queues or 0 })
 end
 
+-- A property of broker.conf, at run time.
+function Rpc:configure(name, value)
+    return self:call(25, nil, ("%s=%s\n"):format(name, value))
+end
+
 -- A name server's: the order configuration of a topic, which brokers take with an answer to a registration.
 function Rpc:put_order(topic, value)
     return self:call(100, { namespace = "ORDER_TOPIC_CONFIG", key = topic, value = value })
@@ -325,6 +330,11 @@ function Rpc:offsets()
     return self:read(43).offsetTable
 end
 
+-- A name server's: broker name -> its brokerAddrs, by id.
+function Rpc:brokers()
+    return self:read(106).brokerAddrTable or {}
+end
+
 -- Where the next message of the queue goes.
 function Rpc:max_offset(topic, queue)
     return tonumber(self:call(30, { topic = topic, queueId = queue }).extFields.offset)
@@ -353,7 +363,7 @@ function Rpc:timer_metrics()
     return self:read(61)
 end
 
--- The plugin's lines are in it: metasync_role and so on.
+-- The plugin's lines are in it: metasync_role and so on. The broker goes through its whole timer wheel for it: 0.1 s of CPU.
 function Rpc:runtime()
     return self:read(28).table
 end

@@ -43,25 +43,32 @@ final class Native {
             return;
         }
         String path = System.getProperty(LIBRARY_PROPERTY);
-        System.load(path != null ? new File(path).getAbsolutePath() : unpack());
+        if (path != null) {
+            System.load(new File(path).getAbsolutePath());
+        } else {
+            loadUnpacked();
+        }
         loaded = true;
     }
 
-    /** The library has to be a file to be loaded; it is removed when the JVM ends. */
-    private static String unpack() throws IOException {
+    /** The library has to be a file to be loaded. The file goes at once: one that waits for the JVM's end stays when that is killed. */
+    private static void loadUnpacked() throws IOException {
         String machine = System.getProperty("os.name") + " " + System.getProperty("os.arch");
         if (!machine.equals("Linux amd64")) {
             throw new IOException("no native library for " + machine + " in the jar; -D" + LIBRARY_PROPERTY + " names another one");
         }
         File file = File.createTempFile("libmetasync-jni-", ".so");
-        file.deleteOnExit();
-        try (InputStream in = Native.class.getResourceAsStream(RESOURCE)) {
-            if (in == null) {
-                throw new IOException(RESOURCE + " is not in the jar");
+        try {
+            try (InputStream in = Native.class.getResourceAsStream(RESOURCE)) {
+                if (in == null) {
+                    throw new IOException(RESOURCE + " is not in the jar");
+                }
+                Files.copy(in, file.toPath(), StandardCopyOption.REPLACE_EXISTING);
             }
-            Files.copy(in, file.toPath(), StandardCopyOption.REPLACE_EXISTING);
+            System.load(file.getAbsolutePath());
+        } finally {
+            Files.delete(file.toPath());
         }
-        return file.getAbsolutePath();
     }
 
     static native byte[] lastError();
