@@ -363,9 +363,10 @@ end
 
 local WAYS = { plain = plain, controller = controller }
 
--- MS_ROUNDS rounds of one way, `rounds` if that is not set.
+-- MS_ROUNDS rounds of one way, `rounds` if that is not set. A spec file for each, so that they run beside each other.
 function failover.rounds(name, version, rounds)
     rounds = tonumber(os.getenv("MS_ROUNDS")) or rounds
+    local file = debug.getinfo(2, "S").short_src
     it(("of %s, %s: nothing that was acknowledged is lost in %d rounds"):format(version, name, rounds), function()
         local lab = broker.lab { controller = name == "controller", version = version }
         local random, m = Random.new(SEED), model()
@@ -378,8 +379,7 @@ function failover.rounds(name, version, rounds)
         end)
         lab:close(not ok)
         if not ok then
-            error(("%s\nagain with: MS_SEED=%d MS_ROUNDS=%d busted --lua=luajit spec/rocketmq/failover_%s_spec.lua"):format(tostring(why), SEED,
-                rounds, name), 0)
+            error(("%s\nagain with: MS_SEED=%d MS_ROUNDS=%d busted --lua=luajit %s"):format(tostring(why), SEED, rounds, file), 0)
         end
     end)
 end

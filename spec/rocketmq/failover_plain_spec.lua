@@ -1,6 +1,3 @@
 local failover = require "spec.rocketmq.failover"
 
-describe("a pair of brokers, restarted by an operator", function()
-    failover.rounds("plain", "5.5.0", 3)
-    failover.rounds("plain", "5.3.3", 2)
-end)
+describe("a pair of brokers, restarted by an operator", function() failover.rounds("plain", "5.5.0", 3) end)
