@@ -84,10 +84,10 @@ local function write_script(path, text)
 end
 
 -- Those that take longest begin first, or a pool would end with one of them alone.
-local LONGEST = { "failover_controller_spec", "cases_spec", "failover_plain_spec", "jni_asan_spec", "failover_controller_5_3_3_spec",
-    "failover_plain_5_3_3_spec", "first_spec", "jni_check_spec", "link_spec", "life_spec", "large_spec", "kill_spec", "sim_spec",
-    "hostile_node_spec", "node_policy_spec", "hostile_spec", "node_spec", "recover_spec", "policy_reload_spec", "replication_spec",
-    "failover_spec", "node_stress", "policy_threads", "log_threads", "node_pair" }
+local LONGEST = { "paths_5_3_3_spec", "failover_controller_spec", "cases_spec", "failover_plain_spec", "jni_asan_spec",
+    "failover_controller_5_3_3_spec", "failover_plain_5_3_3_spec", "first_spec", "jni_check_spec", "link_spec", "life_spec", "large_spec",
+    "kill_spec", "sim_spec", "hostile_node_spec", "node_policy_spec", "hostile_spec", "node_spec", "recover_spec", "policy_reload_spec",
+    "replication_spec", "failover_spec", "node_stress", "policy_threads", "log_threads", "node_pair" }
 
 local function run_pool(tasks, jobs)
     local rank, scripts = {}, {}
