@@ -204,10 +204,9 @@ static const struct {
      "          metasyncctl --data /var/lib/ms1 policy rollback\n"},
     {"import", "usage: metasyncctl import DIR [--force]\n"
                "\n"
-               "The leader reads topics.json, subscriptionGroup.json, consumerOffset.json and delayOffset.json of DIR (a "
-               "RocketMQ store/config\n"
-               "directory; DIR is a path as the node sees it) and changes what differs from its last import. A damaged "
-               "file's .bak is used\n"
+               "The leader reads the files of DIR (a RocketMQ store/config directory; DIR is a path as the node sees it: topics.json,\n"
+               "subscriptionGroup.json, consumerOffset.json, delayOffset.json, messageRequestMode.json, topicQueueMapping.json,\n"
+               "consumerOrderInfo.json, timermetrics) and changes what differs from its last import. A damaged file's .bak is used\n"
                "instead; if that is damaged too nothing is imported. A file with an older data version is skipped, and what "
                "would have\n"
                "changed is listed; --force imports it all the same.\n"
@@ -215,7 +214,7 @@ static const struct {
                "example: metasyncctl --data /var/lib/ms1 import /opt/rocketmq/store/config\n"},
     {"export", "usage: metasyncctl export DIR\n"
                "\n"
-               "The node (in any role) writes its tables to DIR as the four RocketMQ files, each replaced as a whole; the "
+               "The node (in any role) writes its tables to DIR as the files of a RocketMQ broker, each replaced as a whole; the "
                "one before becomes .bak. A\n"
                "broker's node (the RocketMQ plugin) does it too. Says up to which position everything is in the files.\n"
                "\n"

@@ -30,6 +30,17 @@ describe("a broker's metadata in files", function()
         M:send_message("t_1", "DELAY\0011\002")
         process.eventually("the level was served", function() return M:delay_offsets().offsetTable["1"] == 1 end, 20)
         M:delete_topic "t_5"
+        M:set_mode("t_1", "GID_a", "POP", 2)
+        M:set_mode("t_1", "GID_b", "PULL")
+        M:create_group("GID_ordered", { consumeMessageOrderly = true })
+        M:send_message "t_2"
+        process.eventually("a message is popped in order", function() return M:pop("GID_ordered", "t_2", true).code == 0 end, 20)
+        M:send_message("t_3", "TIMER_DELAY_SEC\001600\002")
+        process.eventually("the timed message is counted", function() return (M:timer_metrics().timingCount.t_3 or {}).count == 1 end, 20)
+        lab:client():ask("admin", "updateStaticTopic", "-t", "t_static", "-qn", "4", "-b", "broker-a")
+        for _, name in ipairs { "order_info", "timer_metrics" } do
+            process.eventually(name .. " is in the log", function() return next(master:entries(name)) ~= nil end, 20)
+        end
     end
 
     local test = story {
@@ -45,7 +56,17 @@ describe("a broker's metadata in files", function()
         end,
     }
 
-    local TABLES = { "topic", "group", "forbidden", "offset" }
+    local TABLES = { "topic", "group", "forbidden", "offset", "request_mode", "topic_mapping", "timer_metrics" }
+
+    -- There is no request for it; a broker writes all that it has of it once in ten seconds.
+    local function orders_of(one, before)
+        local now
+        process.eventually(one.name .. " writes its order info", function()
+            now = one:file "consumerOrderInfo.json"
+            return process.read(one.store .. "/config/consumerOrderInfo.json") ~= before and now ~= nil
+        end, 40)
+        return now.table
+    end
 
     test("exported by metasyncctl: brokers 5.5.0 and 5.3.3 that start from it answer the same, entry by entry", function()
         local shown = shown_by(master:rpc())
@@ -61,17 +82,19 @@ describe("a broker's metadata in files", function()
             os.execute(("cp -r %s %s"):format(lab.dir .. "/exported", other.store .. "/config"))
             others[version] = other:begin()
         end
+        local orders = Rpc.decode(process.read(lab.dir .. "/exported/consumerOrderInfo.json")).table
+        assert.is_not_nil(orders["t_2@GID_ordered"]["0"])
         for version, other in pairs(others) do
             other:wait_port()
             local answered = shown_by(other:rpc())
             if version == "5.5.0" then
                 for _, name in ipairs(TABLES) do assert.is_nil(broker.difference(shown[name], answered[name], name)) end
-                for _, name in ipairs { "topic", "group", "offset" } do
+                for _, name in ipairs { "topic", "group", "offset", "topic_mapping", "timer_metrics" } do
                     assert.equal(broker.text(shown.version[name]), broker.text(answered.version[name]), "version of " .. name)
                 end
             else -- fields that 5.3.3 does not know are left out by it
                 for key in pairs(shown.topic) do assert.is_not_nil(answered.topic[key], key) end
-                for _, name in ipairs { "forbidden", "offset" } do
+                for _, name in ipairs { "forbidden", "offset", "request_mode", "topic_mapping", "timer_metrics" } do
                     assert.is_nil(broker.difference(shown[name], answered[name], name))
                 end
                 assert.equal("NORMAL", answered.topic.t_3.attributes["message.type"])
@@ -79,6 +102,8 @@ describe("a broker's metadata in files", function()
                 assert.equal(3, answered.group.GID_a.retryMaxTimes)
             end
         end
+        local exported = process.read(lab.dir .. "/exported/consumerOrderInfo.json")
+        for _, other in pairs(others) do assert.is_nil(broker.difference(orders, orders_of(other, exported), "order info")) end
     end)
 
     test("exported all the time by a metasyncd that follows the broker's node", function()
@@ -96,5 +121,10 @@ describe("a broker's metadata in files", function()
         assert.is_nil(broker.difference(master:rpc():topics(), file("topics.json").topicConfigTable, "topic"))
         assert.is_nil(broker.difference(master:rpc():groups(), file("subscriptionGroup.json").subscriptionGroupTable, "group"))
         assert.is_nil(broker.difference(master:rpc():offsets(), file("consumerOffset.json").offsetTable, "offset"))
+        assert.is_nil(broker.difference(master:rpc():modes(), file("messageRequestMode.json").messageRequestModeMap, "request_mode"))
+        assert.is_nil(broker.difference(master:rpc():all_topics().topicQueueMappingDetailMap,
+            file("topicQueueMapping.json").topicQueueMappingInfoMap, "topic_mapping"))
+        assert.is_not_nil(file("consumerOrderInfo.json").table["t_2@GID_ordered"])
+        assert.is_not_nil(file("timermetrics").timingCount.t_3)
     end)
 end)

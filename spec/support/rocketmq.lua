@@ -8,8 +8,10 @@ if jit then jit.off(true, true) end
 
 local rmq = { data = "spec/data/rocketmq/" }
 
-rmq.TOPICS, rmq.GROUPS, rmq.OFFSETS, rmq.DELAYS = 0, 1, 2, 3
-rmq.NAMES = { [0] = "topics.json", [1] = "subscriptionGroup.json", [2] = "consumerOffset.json", [3] = "delayOffset.json" }
+rmq.TOPICS, rmq.GROUPS, rmq.OFFSETS, rmq.DELAYS, rmq.MODES, rmq.MAPPINGS, rmq.ORDERS, rmq.TIMERS = 0, 1, 2, 3, 4, 5, 6, 7
+rmq.NAMES = { [0] = "topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json", "messageRequestMode.json",
+    "topicQueueMapping.json", "consumerOrderInfo.json", "timermetrics" }
+rmq.ALWAYS = 3 -- the last that is always exported
 rmq.DIRS = { "master", "master-5.4.0", "master-nopull", "master-rich", "slave", "slave-5.4.0", "slave-rich" }
 rmq.VERSIONS = { "4.5.2", "4.9.4", "5.1.4", "5.3.3", "5.4.0", "5.5.0" }
 
@@ -68,9 +70,12 @@ function rmq.compose(rows, file)
     return ms.buf_str(text)
 end
 
--- Which of the four files a real file's name means.
+-- Which file a real file's name means.
 function rmq.file_of(path)
     local name = path:match("[^/]*$")
+    for file = rmq.MODES, rmq.TIMERS do
+        if name == rmq.NAMES[file] then return file end
+    end
     if name:find("opics") then return rmq.TOPICS end
     if name:find("ubscription") then return rmq.GROUPS end
     if name:find("elay") then return rmq.DELAYS end
@@ -239,7 +244,7 @@ function rmq.report(report)
     local json = ffi.new("char *[1]")
     if C.ms_rocketmq_report_json(report, json) ~= 0 then return nil end
     local decoded = { text = ms.take(json[0]) }
-    for i = 0, 3 do
+    for i = 0, #rmq.NAMES do
         local f = report.files[i]
         decoded[rmq.NAMES[i]] = { source = ffi.string(C.ms_rocketmq_origin_names[f.origin]), rows = tonumber(f.rows), put = tonumber(f.put),
             deleted = tonumber(f.deleted), unchanged = tonumber(f.unchanged), differing = tonumber(f.differing), skipped = f.skipped,

@@ -82,6 +82,27 @@ describe("an export", function()
         assert.equal('{\n\t"subscriptionGroupTable":{}\n}', ms.read_file(dir .. "/subscriptionGroup.json"))
     end)
 
+    it("writes what not every broker has if there is any of it, and goes on where it did", function()
+        local store, dir = rmq.store(), ms.tmpdir()
+        local function text(name) return ms.read_file(dir .. "/" .. name) end
+        store:put("request_mode", "t\0g", '{"mode":"POP"}')
+        store:put("order_info", "t@g\00010", '{"o":[1]}')
+        store:put("order_info", "t@g\0009", '{"o":[2]}')
+        store:put("topic_mapping", "t", '{"hostedQueues":{0:[{"gen":1}]}}')
+        store:put("data_version", "topic_mapping", '{"counter":5}')
+        export(store, dir)
+        assert.equal('{"messageRequestModeMap":{"t":{"g":{"mode":"POP"}}}}', (text("messageRequestMode.json"):gsub("%s", "")))
+        assert.truthy(text("consumerOrderInfo.json"):gsub("%s", ""):find('{"table":{"t@g":{9:{"o":[2]},10:{"o":[1]}}}}', 1, true))
+        assert.equal('{"dataVersion":{"counter":5},"topicQueueMappingInfoMap":{"t":{"hostedQueues":{"0":[{"gen":1}]}}}}',
+            (text("topicQueueMapping.json"):gsub("%s", "")))
+        assert.is_nil(text "timermetrics")
+        store:put("request_mode", "t\0g", nil)
+        local report = export(store, dir)
+        assert.is_true(report.files[rmq.MODES].written)
+        assert.is_false(report.files[rmq.TIMERS].written)
+        assert.equal('{\n\t"messageRequestModeMap":{}\n}', text "messageRequestMode.json")
+    end)
+
     local function round_trip(file, path)
         local text = ms.read_file(path)
         local rows, _, c_rows = rmq.parse(file, text)
@@ -100,6 +121,7 @@ describe("an export", function()
         for _, version in ipairs(rmq.VERSIONS) do
             for _, path in ipairs(rmq.list(rmq.data .. "serializer/" .. version .. "/*.json")) do paths[#paths + 1] = path end
         end
+        for _, path in ipairs(rmq.list(rmq.data .. "more-*/*")) do paths[#paths + 1] = path end
         for _, path in ipairs(rmq.list(rmq.data .. "forks-*/*.json*")) do paths[#paths + 1] = path end
         for _, path in ipairs(rmq.list(rmq.data .. "issues/[58d]*.json")) do paths[#paths + 1] = path end
         assert.is_true(#paths > 100)
@@ -123,13 +145,13 @@ describe("an export", function()
             fill(store, files.rows)
             local report = export(store, dir)
             assert.same(rows, (load(C.ms_fs_posix(), dir)))
-            for file = 0, 3 do
+            for file = 0, rmq.ALWAYS do
                 assert.is_true(report.files[file].written)
                 assert.equal(tonumber(files.sources[file].count), tonumber(report.files[file].rows))
                 assert.equal(#ms.read_file(dir .. "/" .. rmq.NAMES[file]), tonumber(report.files[file].bytes))
             end
             report = export(store, dir)
-            for file = 0, 3 do
+            for file = 0, rmq.ALWAYS do
                 assert.is_false(report.files[file].written)
                 assert.is_nil(ms.read_file(dir .. "/" .. rmq.NAMES[file] .. ".bak"))
             end
@@ -148,7 +170,7 @@ describe("an export", function()
         local store = rmq.store()
         export(store, ms.tmpdir())
         assert.equal("data_version", store.walks[1])
-        assert.equal(10, #store.walks)
+        assert.equal(tonumber(C.MS_ROCKETMQ_TABLES), #store.walks)
     end)
 
     it("keeps the old file as .bak, unless nobody could read it", function()
@@ -227,7 +249,7 @@ describe("an export that is stopped", function()
         local dir = ms.tmpdir()
         export(store, dir)
         local texts = {}
-        for file = 0, 3 do texts[rmq.NAMES[file]] = ms.read_file(dir .. "/" .. rmq.NAMES[file]) end
+        for file = 0, rmq.ALWAYS do texts[rmq.NAMES[file]] = ms.read_file(dir .. "/" .. rmq.NAMES[file]) end
         return texts
     end
 
@@ -244,14 +266,14 @@ describe("an export that is stopped", function()
             local rc = rmq.export(after, fs, "/config", nil)
             local stopped = C.ms_sim_fs_stopped(sim)
             finish(sim)
-            for file = 0, 3 do
+            for file = 0, rmq.ALWAYS do
                 local name = rmq.NAMES[file]
                 local text, backup = read(fs, "/config/" .. name), read(fs, "/config/" .. name .. ".bak")
                 assert.is_true(text == old[name] or text == new[name], ("%s after %d operations"):format(name, k))
                 assert.is_true(backup == nil or backup == old[name], ("%s.bak after %d operations"):format(name, k))
             end
             if rc == 0 then
-                for file = 0, 3 do assert.equal(new[rmq.NAMES[file]], read(fs, "/config/" .. rmq.NAMES[file])) end
+                for file = 0, rmq.ALWAYS do assert.equal(new[rmq.NAMES[file]], read(fs, "/config/" .. rmq.NAMES[file])) end
             end
             -- and it goes on
             assert.equal(0, (rmq.export(after, fs, "/config", nil)))

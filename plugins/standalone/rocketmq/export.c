@@ -52,7 +52,8 @@ static int keep_old(struct ms_fs *fs, const char *dir, int file, struct ms_bytes
     return rc;
 }
 
-/* 1. the old text becomes the .bak, 2. the new text becomes the file: each in one step. */
+/* 1. the old text becomes the .bak, 2. the new text becomes the file: each in one step. A file without rows that brokers need not have is
+ * not made. */
 static int write_file(struct ms_fs *fs, const char *dir, int file, struct ms_bytes text,
                       struct ms_rocketmq_export_file *report)
 {
@@ -62,11 +63,12 @@ static int write_file(struct ms_fs *fs, const char *dir, int file, struct ms_byt
     if (rc) return rc;
     rc = ms_fs_read_file(fs, path, MS_JSON_SIZE_MAX, &old);
     bool same = rc == 0 && ms_bytes_equal(ms_buf_bytes(&old), text);
+    bool unwanted = rc == MS_E_NOT_FOUND && file >= MS_ROCKETMQ_ALWAYS && report->rows == 0;
     if (rc == 0 && !same) rc = keep_old(fs, dir, file, ms_buf_bytes(&old), report);
     else if (rc == MS_E_LIMIT) (void)snprintf(report->trouble, sizeof report->trouble, "%s", ms_fail_message(rc));
     ms_buf_close(&old);
     if (rc == MS_E_NOT_FOUND || rc == MS_E_LIMIT) rc = 0;
-    if (rc || same) return rc;
+    if (rc || same || unwanted) return rc;
     rc = ms_fs_replace(fs, dir, ms_rocketmq_file_names[file], text.data, text.size);
     report->written = rc == 0;
     return rc;

@@ -1,4 +1,4 @@
-/* The four metadata files of a broker's store/config directory, read as one set: either all that are there are good and
+/* The metadata files of a broker's store/config directory, read as one set: either all that are there are good and
  * their rows are in one list, or nothing is loaded.
  *
  * For each file: NAME.json is used if it is there and good. If it is damaged (json.h, parse.h; empty counts), or missing,

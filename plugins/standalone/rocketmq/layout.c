@@ -3,6 +3,8 @@
 /* Kinds of maps, by what a member is. */
 #define TO_OBJECTS .nested = false
 #define TO_INTEGERS .integer = true
+#define NAMES_TO_OBJECTS .nested = true
+#define NUMBERS_TO_OBJECTS .nested = true, .numbered = true
 #define NAMES_TO_INTEGERS .nested = true, .integer = true
 #define NUMBERS_TO_INTEGERS .nested = true, .numbered = true, .integer = true
 
@@ -15,6 +17,10 @@ const struct ms_rocketmq_container ms_rocketmq_containers[MS_ROCKETMQ_CONTAINERS
     {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_RESET_OFFSET, "resetOffsetTable", NUMBERS_TO_INTEGERS, .optional = true},
     {MS_ROCKETMQ_OFFSETS, MS_ROCKETMQ_LMQ_OFFSET, "lmqOffsetTable", TO_INTEGERS, .optional = true},
     {MS_ROCKETMQ_DELAYS, MS_ROCKETMQ_DELAY_OFFSET, "offsetTable", .numbered = true, TO_INTEGERS, .bare = true},
+    {MS_ROCKETMQ_MODES, MS_ROCKETMQ_REQUEST_MODE, "messageRequestModeMap", NAMES_TO_OBJECTS},
+    {MS_ROCKETMQ_MAPPINGS, MS_ROCKETMQ_TOPIC_MAPPING, "topicQueueMappingInfoMap", TO_OBJECTS},
+    {MS_ROCKETMQ_ORDERS, MS_ROCKETMQ_ORDER_INFO, "table", NUMBERS_TO_OBJECTS, .bare = true},
+    {MS_ROCKETMQ_TIMERS, MS_ROCKETMQ_TIMER_METRICS, "timingCount", TO_OBJECTS},
 };
 
 const char *const ms_rocketmq_file_names[MS_ROCKETMQ_FILES] = {
@@ -22,6 +28,10 @@ const char *const ms_rocketmq_file_names[MS_ROCKETMQ_FILES] = {
     [MS_ROCKETMQ_GROUPS] = "subscriptionGroup.json",
     [MS_ROCKETMQ_OFFSETS] = "consumerOffset.json",
     [MS_ROCKETMQ_DELAYS] = "delayOffset.json",
+    [MS_ROCKETMQ_MODES] = "messageRequestMode.json",
+    [MS_ROCKETMQ_MAPPINGS] = "topicQueueMapping.json",
+    [MS_ROCKETMQ_ORDERS] = "consumerOrderInfo.json",
+    [MS_ROCKETMQ_TIMERS] = "timermetrics",
 };
 
 const char *const ms_rocketmq_table_names[MS_ROCKETMQ_TABLES] = {
@@ -35,6 +45,10 @@ const char *const ms_rocketmq_table_names[MS_ROCKETMQ_TABLES] = {
     [MS_ROCKETMQ_DELAY_OFFSET] = "delay_offset",
     [MS_ROCKETMQ_DATA_VERSION] = "data_version",
     [MS_ROCKETMQ_FILE_EXTRA] = "file_extra",
+    [MS_ROCKETMQ_REQUEST_MODE] = "request_mode",
+    [MS_ROCKETMQ_TOPIC_MAPPING] = "topic_mapping",
+    [MS_ROCKETMQ_ORDER_INFO] = "order_info",
+    [MS_ROCKETMQ_TIMER_METRICS] = "timer_metrics",
 };
 
 const struct ms_rocketmq_container *ms_rocketmq_container_of(int table)

@@ -9,6 +9,10 @@
  *                                            lmqOffsetTable          lmq_offset   {lmq@group: n}
  *                                            groupTopicMap           -            see below
  *      delayOffset.json         dataVersion  offsetTable             delay_offset {level: n}
+ *      messageRequestMode.json               messageRequestModeMap   request_mode {topic: {group: {...}}}
+ *      topicQueueMapping.json   dataVersion  topicQueueMappingInfoMap topic_mapping {topic: {...}}
+ *      consumerOrderInfo.json                table                   order_info   {topic@group: {queue: {...}}}
+ *      timermetrics             dataVersion  timingCount             timer_metrics {topic: {...}}
  *
  * A leaf's key is the key, or both keys joined by one NUL. Integers are MS_TYPE_INT64, everything else is the file's own
  * JSON without its blanks. Two tables have rows of every file:
@@ -32,7 +36,12 @@ enum ms_rocketmq_file {
     MS_ROCKETMQ_GROUPS = 1,
     MS_ROCKETMQ_OFFSETS = 2,
     MS_ROCKETMQ_DELAYS = 3,
-    MS_ROCKETMQ_FILES = 4,
+    MS_ROCKETMQ_ALWAYS = 4, /* the files before are always written; those from here on if they have rows, or are there already */
+    MS_ROCKETMQ_MODES = 4,
+    MS_ROCKETMQ_MAPPINGS = 5,
+    MS_ROCKETMQ_ORDERS = 6,
+    MS_ROCKETMQ_TIMERS = 7,
+    MS_ROCKETMQ_FILES = 8,
 };
 
 enum ms_rocketmq_table {
@@ -46,7 +55,11 @@ enum ms_rocketmq_table {
     MS_ROCKETMQ_DELAY_OFFSET = 7,
     MS_ROCKETMQ_DATA_VERSION = 8,
     MS_ROCKETMQ_FILE_EXTRA = 9,
-    MS_ROCKETMQ_TABLES = 10,
+    MS_ROCKETMQ_REQUEST_MODE = 10,
+    MS_ROCKETMQ_TOPIC_MAPPING = 11,
+    MS_ROCKETMQ_ORDER_INFO = 12,
+    MS_ROCKETMQ_TIMER_METRICS = 13,
+    MS_ROCKETMQ_TABLES = 14,
 };
 
 /* One field of a file that is one table. */
@@ -66,7 +79,7 @@ struct ms_rocketmq_container {
     bool bare;
 };
 
-enum { MS_ROCKETMQ_CONTAINERS = 8 };
+enum { MS_ROCKETMQ_CONTAINERS = 12 };
 extern const struct ms_rocketmq_container ms_rocketmq_containers[MS_ROCKETMQ_CONTAINERS];
 
 extern const char *const ms_rocketmq_file_names[MS_ROCKETMQ_FILES];
