@@ -184,6 +184,33 @@ static void *call(void *context)
     return NULL;
 }
 
+/* Another thread that wants a core, as the one that runs the rules does, but never the lock. */
+static void *work(void *context)
+{
+    struct bench_random random;
+    bench_random_init(&random, 9);
+    while (!atomic_load((atomic_bool *)context))
+        if (bench_random_below(&random, 1u << 30) == UINT32_MAX) bench_die("a number that can't be");
+    return NULL;
+}
+
+/* The same load for some seconds with no reload: what the longest hold is then. */
+static void no_reload(struct side *side, uint32_t entries, unsigned seconds)
+{
+    struct caller caller = {.side = side, .keys = entries};
+    struct bench_holds holds;
+    atomic_bool stop = false;
+    pthread_t thread, worker;
+    bench_holds(side->node, &holds);
+    if (pthread_create(&thread, NULL, call, &caller) || pthread_create(&worker, NULL, work, &stop)) bench_die("no thread");
+    bench_sleep_until(bench_now_ns() + seconds * 1000000000ull);
+    atomic_store(&caller.stop, true);
+    atomic_store(&stop, true);
+    (void)pthread_join(thread, NULL);
+    (void)pthread_join(worker, NULL);
+    bench_result("no_reload_lock_us", bench_longest_hold(side->node, &holds));
+}
+
 static bool reviewing(struct ms_node *node)
 {
     char *json;
@@ -233,6 +260,7 @@ static void reload(int argc, char **argv)
     for (uint32_t i = 0; i < entries; i++) put(&side, &random, i);
     ms_close(side.node);
     open_side(&side, dir, "reload", path); /* anew, so that snapshots of the loading don't go on */
+    no_reload(&side, entries, 4);
     bench_holds(side.node, &holds);
     reload_once(&side, dir, kinds[1], leaving[0], entries);
     reload_once(&side, dir, kinds[2], leaving[1], entries);

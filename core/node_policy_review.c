@@ -11,17 +11,12 @@ enum { PAUSE_MS = 100 };
 
 static int count_slice(struct ms_node *node, struct ms_review *review)
 {
+    ms_review_look_ahead(review, &node->engine);
     ms_node_lock(node);
     int rc = node->closing ? ms_fail(MS_E_CLOSED, "the node is being closed") : ms_review_take(review, &node->engine);
     ms_node_unlock(node);
-    if (rc != 1) return rc;
-    ms_review_decide(review);
-    do {
-        ms_node_lock(node);
-        rc = ms_review_apply(review, &node->engine);
-        ms_node_unlock(node);
-    } while (rc == 1);
-    return rc ? rc : 1;
+    if (rc == 1) (void)ms_review_decide(review); /* it counts, and that is all */
+    return rc;
 }
 
 int ms_node_policy_count(struct ms_node *node, struct ms_rules *rules, struct ms_policy_counts *counts)
@@ -131,19 +126,16 @@ static void tell_entered(void *context, const char *table, struct ms_bytes key)
     ms_node_unlock(node);
 }
 
-/* The rest of a slice, after take. */
-static int finish_slice(struct ms_node *node)
+static int apply_slice(struct ms_node *node)
 {
     struct ms_review *walk = node->rules.review.walk;
     int rc;
-    ms_node_unlock(node);
-    ms_review_decide(walk);
-    ms_node_lock(node);
     while ((rc = ms_review_apply(walk, &node->engine)) != 0) {
         node->pump = true;
         if (rc != 1 && !pause_review(node, rc)) return rc;
         if (rc == 1) {
             ms_node_unlock(node);
+            ms_review_look_ahead(walk, &node->engine);
             ms_node_lock(node);
         }
         if (node->closing || node->rules.stop) return MS_E_CLOSED;
@@ -151,9 +143,22 @@ static int finish_slice(struct ms_node *node)
     node->pump = true; /* what has left is in the log's tail */
     ms_node_unlock(node);
     ms_review_entered(walk, tell_entered, node);
+    ms_review_look_ahead(walk, &node->engine);
     ms_node_lock(node);
-    note_progress(node);
     return 0;
+}
+
+/* The rest of a slice, after take. */
+static int finish_slice(struct ms_node *node)
+{
+    struct ms_review *walk = node->rules.review.walk;
+    ms_node_unlock(node);
+    bool changes = ms_review_decide(walk);
+    ms_review_look_ahead(walk, &node->engine);
+    ms_node_lock(node);
+    int rc = changes ? apply_slice(node) : 0;
+    if (!rc) note_progress(node);
+    return rc;
 }
 
 bool ms_node_policy_review(struct ms_node *node)

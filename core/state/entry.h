@@ -15,6 +15,7 @@ struct ms_entry {
     union {
         uint64_t logged_hash;   /* clean: ms_entry_hash of key and value */
         struct ms_dirty *dirty; /* dirty: owned */
+        struct ms_entry *freed; /* in limbo: the one before */
     } u;
     uint32_t hash; /* low half of the key's: the bucket. The shard comes from the high half, which is made anew where it is needed */
     uint32_t value_size;
@@ -65,7 +66,7 @@ static inline void ms_entry_write(struct ms_entry *entry, struct ms_bytes value)
 
 /* room: bytes that a later value may take in place at least. */
 struct ms_entry *ms_entry_new(struct ms_pool *pool, struct ms_bytes key, uint64_t key_hash, struct ms_bytes value, size_t room);
-void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry); /* NULL is allowed */
+void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry); /* of a content's pool. NULL is allowed */
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash); /* where it hangs, or NULL */
 int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard);
 void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry);

@@ -4,12 +4,16 @@
  * buckets, which at 1/2048 of a table is short work even with millions of entries. */
 #include "table.h"
 
+#include <sched.h>
+
 #include "../base/error.h"
 #include "../base/mem.h"
 #include "../base/stock.h"
 #include "entry.h"
 
 enum { BUCKETS_MIN = MS_POOL_ARRAY_ALIGN / sizeof(struct ms_entry *), LOG2_MASK = MS_POOL_ARRAY_ALIGN - 1 };
+
+enum { LIMBO_A_FREE = 8 }; /* entries that leave limbo with each one that is freed later: a few, in somebody's short lock */
 
 /* How many buckets ahead of it a walk has the first entries fetched, and those behind them. */
 enum { FAR = 12, NEAR = 5 };
@@ -63,9 +67,25 @@ static void shard_free(struct ms_content *content, struct ms_shard *shard)
     ms_pool_array_free(&content->arrays, buckets_of(shard), length * sizeof(struct ms_entry *));
 }
 
+static bool read_by_somebody(const struct ms_content *content)
+{
+    return __atomic_load_n(&content->readers, __ATOMIC_ACQUIRE) > 0;
+}
+
+static void leave_limbo(struct ms_content *content, uint32_t most)
+{
+    for (uint32_t i = 0; i < most && content->limbo; i++) {
+        struct ms_entry *entry = content->limbo;
+        content->limbo = entry->u.freed;
+        ms_pool_free(&content->pool, entry, entry->units);
+    }
+}
+
 void ms_table_close(struct ms_table_state *table)
 {
     if (!table->content) return;
+    while (read_by_somebody(table->content)) (void)sched_yield(); /* for microseconds, and who reads needs no lock to end */
+    leave_limbo(table->content, UINT32_MAX);
     for (uint32_t i = 0; i < MS_TABLE_SHARDS; i++) shard_free(table->content, &table->content->shards[i]);
     ms_pool_close(&table->content->pool);
     ms_pool_close(&table->content->arrays);
@@ -101,7 +121,15 @@ struct ms_entry *ms_entry_new(struct ms_pool *pool, struct ms_bytes key, uint64_
 
 void ms_entry_free(struct ms_pool *pool, struct ms_entry *entry)
 {
-    if (entry) ms_pool_free(pool, entry, entry->units);
+    if (!entry) return;
+    struct ms_content *content = ms_list_entry(pool, struct ms_content, pool);
+    if (read_by_somebody(content)) {
+        entry->u.freed = content->limbo;
+        content->limbo = entry;
+        return;
+    }
+    if (content->limbo) leave_limbo(content, LIMBO_A_FREE);
+    ms_pool_free(pool, entry, entry->units);
 }
 
 struct ms_entry **ms_entry_find(struct ms_shard *shard, struct ms_bytes key, uint64_t key_hash)
@@ -127,7 +155,7 @@ static uint32_t first_length(const struct ms_content *content, const struct ms_s
 int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
 {
     uint32_t length = length_of(shard);
-    if (shard->entries < length) return 0;
+    if (shard->entries < length || (length && read_by_somebody(content))) return 0; /* chains are a little longer for a while */
     uint32_t wanted = length ? length * 2 : first_length(content, shard);
     struct ms_entry **old = buckets_of(shard), **fresh = ms_pool_array(&content->arrays, wanted * sizeof *fresh);
     if (!fresh) return length ? 0 : MS_E_MEMORY; /* longer chains are better than a refusal */
@@ -140,29 +168,36 @@ int ms_shard_reserve(struct ms_content *content, struct ms_shard *shard)
         }
     }
     ms_pool_array_free(&content->pool, old, length * sizeof *old); /* entries can use the room; arrays can't, they grow */
-    shard->buckets = (uintptr_t)fresh | (uintptr_t)__builtin_ctz(wanted);
+    __atomic_store_n(&shard->buckets, (uintptr_t)fresh | (uintptr_t)__builtin_ctz(wanted), __ATOMIC_RELEASE);
     return 0;
+}
+
+/* A reader without the lock finds an entry whole, or not at all. */
+static void hang(struct ms_entry **at, struct ms_entry *entry)
+{
+    __atomic_store_n(at, entry, __ATOMIC_RELEASE);
 }
 
 void ms_entry_link(struct ms_shard *shard, struct ms_entry *entry)
 {
     struct ms_entry **bucket = bucket_of(shard, entry->hash);
     entry->next = *bucket;
-    *bucket = entry;
+    hang(bucket, entry);
     shard->entries++;
 }
 
 void ms_entry_replace(struct ms_pool *pool, struct ms_entry **at, struct ms_entry *entry)
 {
-    entry->next = (*at)->next;
-    ms_entry_free(pool, *at);
-    *at = entry;
+    struct ms_entry *old = *at;
+    entry->next = old->next;
+    hang(at, entry);
+    ms_entry_free(pool, old);
 }
 
 void ms_entry_unlink(struct ms_pool *pool, struct ms_shard *shard, struct ms_entry **at)
 {
     struct ms_entry *entry = *at;
-    *at = entry->next;
+    hang(at, entry->next);
     shard->entries--;
     ms_entry_free(pool, entry);
 }
@@ -248,17 +283,70 @@ static uint32_t reversed(uint32_t bits)
 
 enum { WALK_BUCKETS = 32 };
 
+/* From one bucket of a walk to the next one; 0: there is only one. */
+static uint32_t step_of(uint32_t length)
+{
+    return length > 1 ? 1u << (32 - __builtin_ctz(length)) : 0;
+}
+
 int ms_table_walk(const struct ms_table_state *table, struct ms_table_place *place, bool logged, ms_entry_fn fn, void *context)
 {
     const struct ms_shard *shard = &table->content->shards[place->shard];
     struct ms_entry *const *buckets = buckets_of(shard);
-    uint32_t length = length_of(shard), mask = length - 1;
-    uint32_t step = length > 1 ? 1u << (32 - __builtin_ctz(length)) : 0; /* from one bucket to the next one; 0: there is only one */
+    uint32_t length = length_of(shard), mask = length - 1, step = step_of(length);
     int rc = 0;
     for (uint32_t i = 0; i < WALK_BUCKETS && length > 0 && !rc; i++) {
         prefetch_entry(buckets[reversed(place->done + FAR * step) & mask]);
         prefetch_chain(buckets[reversed(place->done + NEAR * step) & mask]);
         rc = visit_chain(buckets[reversed(place->done) & mask], logged, fn, context);
+        place->done += step;
+        if (place->done == 0) length = 0;
+    }
+    if (length == 0) *place = (struct ms_table_place){place->shard + 1, 0};
+    return rc;
+}
+
+/* ---- reading without the lock ---------------------------------------------------------------------------------------- */
+
+/* Whoever changes the table goes on under the lock. What a reader follows is a pointer that was stored by hang() or before begin; an entry that is
+ * taken out still leads to those behind it, and all of them are kept (limbo); new ones come at the head of their chain, or take the place of
+ * one with the same key. So each chain, however it changes, has every entry that stays, once. */
+
+struct ms_content *ms_table_read_begin(struct ms_table_state *table)
+{
+    (void)__atomic_add_fetch(&table->content->readers, 1, __ATOMIC_RELAXED); /* the lock orders it */
+    return table->content;
+}
+
+void ms_table_read_end(struct ms_content *content)
+{
+    (void)__atomic_sub_fetch(&content->readers, 1, __ATOMIC_RELEASE);
+}
+
+static struct ms_entry *follow(struct ms_entry *const *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+/* Not for ThreadSanitizer: the flags of buffered entries change at any time, and either answer is good then. */
+__attribute__((no_sanitize("thread"))) static bool has_value(const struct ms_entry *entry)
+{
+    return __atomic_load_n(&entry->flags, __ATOMIC_RELAXED) & MS_ENTRY_VALUE;
+}
+
+int ms_content_read(const struct ms_content *content, struct ms_table_place *place, ms_key_fn fn, void *context)
+{
+    struct ms_shard shard = {.buckets = __atomic_load_n(&content->shards[place->shard].buckets, __ATOMIC_ACQUIRE)};
+    struct ms_entry *const *buckets = buckets_of(&shard);
+    uint32_t length = length_of(&shard), mask = length - 1, step = step_of(length);
+    int rc = 0;
+    for (uint32_t i = 0; i < WALK_BUCKETS && length > 0 && !rc; i++) {
+        __builtin_prefetch(follow(&buckets[reversed(place->done + FAR * step) & mask]));
+        const struct ms_entry *soon = follow(&buckets[reversed(place->done + NEAR * step) & mask]);
+        if (soon) __builtin_prefetch(follow(&soon->next));
+        const struct ms_entry *entry = follow(&buckets[reversed(place->done) & mask]);
+        for (; entry && !rc; entry = follow(&entry->next))
+            if (has_value(entry)) rc = fn(context, ms_entry_key(entry));
         place->done += step;
         if (place->done == 0) length = 0;
     }

@@ -34,6 +34,8 @@ struct ms_content { /* what a bootstrap swaps */
     uint64_t count, digest; /* logged */
     uint64_t live;          /* current: what readers count */
     uint64_t bytes;         /* of keys and current values */
+    uint32_t readers;       /* atomic: between ms_table_read_begin and ms_table_read_end */
+    struct ms_entry *limbo; /* freed while somebody read */
     struct ms_shard shards[MS_TABLE_SHARDS];
     struct ms_pool pool;    /* of entries */
     struct ms_pool arrays;  /* of buckets, close together: the way to an entry misses the processor's address cache once less */
@@ -123,6 +125,19 @@ struct ms_table_place {
 
 /* The same for the next few entries, a dozen or two, from the place on, which it moves. */
 int ms_table_walk(const struct ms_table_state *table, struct ms_table_place *place, bool logged, ms_entry_fn fn, void *context);
+
+/* The same for the keys alone, and with the lock at its beginning only: for who goes over everything and would have the lock again and again,
+ * each time for as long as it takes to bring some hundred entries into the cache.
+ *
+ *      [lock] begin ──> [no lock] read, read, ... ──> [no lock] end
+ *
+ * Meanwhile entries come, change and go as ever, but what is freed stays as it is, and no shard gets other buckets. So it must not last: a
+ * part of a table, then end, and begin again. An entry that is there all the time, with a current value, is met once. The content may even
+ * be swapped for another one meanwhile; whoever closes it waits. */
+typedef int (*ms_key_fn)(void *context, struct ms_bytes key);
+struct ms_content *ms_table_read_begin(struct ms_table_state *table);
+int ms_content_read(const struct ms_content *content, struct ms_table_place *place, ms_key_fn fn, void *context);
+void ms_table_read_end(struct ms_content *content);
 
 static inline uint32_t ms_shard_of(uint64_t key_hash)
 {

@@ -1,11 +1,19 @@
 /* A reload's look at everything that a leader has: which entries the new rules leave out, and which of those that were left out they want.
  *
  * In mode COUNT it only counts, before the rules are swapped. In mode APPLY, after the swap (ms_engine_set_rules), entries leave and the
- * host is told what it should put again. The driver moves it on, in slices, so that the lock is never held long (a few hundred
- * microseconds at most, for some hundred keys) and the rules never run with it:
+ * host is told what it should put again. The driver moves it on, in slices, and neither do the rules run with the lock nor are keys read with
+ * it: a look at millions of entries meets every moment in which the machine stops a thread, so it must not have the lock for all that time. The
+ * lock is for choosing what is next, and for applying what there is to apply, which is brought into the cache before.
  *
- *      [lock] ms_review_take ──1──> [no lock] ms_review_decide ──> [lock] ms_review_apply ──0──> [no lock] ms_review_entered ──> take ...
- *                 └── 0: all is done                                        └── 1: let go and apply again; MS_E_AGAIN: wait for room first
+ *      [lock]    ms_review_take ───0──> all is done
+ *                     │ 1
+ *      [no lock] ms_review_decide ──false──> take ...
+ *                     │ true
+ *      [no lock] ms_review_look_ahead <────────────────────────────────────────────┐
+ *                     │                                                            │
+ *      [lock]    ms_review_apply ──1: let go; MS_E_AGAIN: and wait for room────────┘
+ *                     │ 0
+ *      [no lock] ms_review_entered ──> take ...
  *
  * Entries that change meanwhile are no problem: what comes in new is decided by the rules of its time, and leaving what is gone does
  * nothing. Any other error ends it: MS_E_NOT_LEADER (a follower has nothing to decide), MS_E_CHANGED (APPLY: other rules by now, with a
@@ -32,8 +40,11 @@ int ms_review_new(struct ms_engine *engine, struct ms_rules *rules, int mode, st
 void ms_review_free(struct ms_review *review); /* [no lock]. NULL is allowed */
 
 int ms_review_take(struct ms_review *review, struct ms_engine *engine);  /* [lock] 1, 0 or an error, see above */
-void ms_review_decide(struct ms_review *review);                         /* [no lock] */
-int ms_review_apply(struct ms_review *review, struct ms_engine *engine); /* [lock] 0, 1 or an error */
+bool ms_review_decide(struct ms_review *review);                         /* [no lock] after each 1. false: nothing to apply; always in COUNT */
+int ms_review_apply(struct ms_review *review, struct ms_engine *engine); /* [lock] 0, 1 or an error. What has left wants ms_engine_pump */
+
+/* [no lock] What the next hold will touch; may be left out. */
+void ms_review_look_ahead(const struct ms_review *review, const struct ms_engine *engine);
 
 /* [no lock] After apply: calls fn for each entry of this slice that is wanted now; key.data == NULL: more of this table than were remembered.
  * Both borrowed. Nothing in mode COUNT. */

@@ -192,3 +192,14 @@ bool ms_view_walk(const struct ms_view *view, uint32_t *bucket, uint32_t most, b
     }
     return *bucket <= view->mask;
 }
+
+/* Not for ThreadSanitizer: pages come, and entries change, meanwhile. Pages stay; an entry is not looked at, only fetched. */
+__attribute__((no_sanitize("thread"))) void ms_view_look_ahead(const struct ms_view *view, uint32_t bucket, uint32_t count)
+{
+    struct ms_outside ***pages = __atomic_load_n(&view->pages, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; pages && i < count; i++) {
+        uint32_t index = (bucket + i) & view->mask;
+        struct ms_outside **page = __atomic_load_n(&pages[index / PAGE_BUCKETS], __ATOMIC_RELAXED);
+        if (page) __builtin_prefetch(__atomic_load_n(&page[index % PAGE_BUCKETS], __ATOMIC_RELAXED), 1);
+    }
+}

@@ -47,6 +47,10 @@ bool ms_view_remove(struct ms_view *view, const struct ms_table_state *table, st
 
 void ms_view_forgot_none(struct ms_view *view, const struct ms_table_state *table); /* its host knows now that there were more */
 
+/* Any thread, without the lock, as long as the set itself is not closed: has some buckets fetched into the cache, from one on, and what hangs in
+ * them first. `bucket` may be a key's hash. */
+void ms_view_look_ahead(const struct ms_view *view, uint32_t bucket, uint32_t count);
+
 /* Forgets what is beyond the bounds, at most `most` entries; true if there is more to forget. */
 bool ms_view_trim(struct ms_view *view, uint32_t most);
 

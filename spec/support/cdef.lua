@@ -64,6 +64,7 @@ local THUNK = {
     "struct spec_rules *spec_rules_new(const struct ms_policy *policy, uint32_t functions, uint64_t hash);",
     "void spec_thunk_entered(void *thunk, const char *table, struct ms_bytes key);",
     "int spec_thunk_two(void *thunk, struct ms_bytes a, struct ms_bytes b);",
+    "int spec_thunk_key(void *thunk, struct ms_bytes key);",
     "int spec_thunk_three(void *thunk, struct ms_bytes a, struct ms_bytes b, struct ms_bytes c);",
     "int spec_thunk_compute(void *thunk, struct ms_bytes current, struct ms_bytes *value);",
 }

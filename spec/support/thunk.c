@@ -27,6 +27,13 @@ int spec_thunk_two(void *thunk, struct ms_bytes a, struct ms_bytes b)
     return t->two(t->context, &a, &b);
 }
 
+/* For ms_key_fn. */
+int spec_thunk_key(void *thunk, struct ms_bytes key);
+int spec_thunk_key(void *thunk, struct ms_bytes key)
+{
+    return spec_thunk_two(thunk, key, ms_bytes(NULL, 0));
+}
+
 /* For ms_buffer_fn. */
 int spec_thunk_three(void *thunk, struct ms_bytes a, struct ms_bytes b, struct ms_bytes c);
 int spec_thunk_three(void *thunk, struct ms_bytes a, struct ms_bytes b, struct ms_bytes c)

@@ -76,6 +76,77 @@ describe("a table", function()
         assert.is_true(doubled > 50, doubled .. " shards doubled in the midst")
     end)
 
+    -- Reads all keys in one go, with `change` called after each step. It ends in any case: who closes the table waits for that.
+    local function read(table, change)
+        local place, met, count = ffi.new "struct ms_table_place", {}, 0
+        local content = C.ms_table_read_begin(table)
+        local ok, why = pcall(ms.with_two, function(key)
+            assert.is_nil(met[key], "met twice: " .. key)
+            met[key] = true
+            count = count + 1
+        end, function(_, context)
+            while place.shard < C.MS_TABLE_SHARDS do
+                assert.equal(0, C.ms_content_read(content, place, C.spec_thunk_key, context))
+                if change then change() end
+            end
+        end)
+        C.ms_table_read_end(content)
+        assert(ok, why)
+        return met, count
+    end
+
+    it("is read without the lock while entries come, change, and go: what is freed meanwhile stays, and no shard gets other buckets", function()
+        local table = new_table()
+        for i = 1, 5000 do ms.check(fold(table, "stay" .. i, "v")) end
+        for i = 1, 5000 do ms.check(fold(table, "go" .. i, "v")) end
+        local n, buckets, changed = 0, {}, 0
+        for shard = 0, C.MS_TABLE_SHARDS - 1 do buckets[shard] = table.content.shards[shard].buckets end
+        local met = read(table, function()
+            for _ = 1, 4 do
+                n = n + 1
+                if n > 5000 then return end
+                ms.check(fold(table, "stay" .. n, ("v"):rep(n % 90)))
+                ms.check(fold(table, "go" .. n, nil))
+                for k = 1, 6 do ms.check(fold(table, "new" .. n .. "-" .. k, "v")) end
+            end
+        end)
+        for i = 1, 5000 do assert.is_true(met["stay" .. i], "not met: stay" .. i) end
+        for shard = 0, C.MS_TABLE_SHARDS - 1 do
+            if buckets[shard] ~= 0 and table.content.shards[shard].buckets ~= buckets[shard] then changed = changed + 1 end
+        end
+        assert.equal(0, changed)
+        ms.check(C.ms_table_verify(table))
+        assert.is_true(table.content.limbo ~= nil)
+        for i = 1, 5000 do -- with later ones that are freed, they leave limbo; and shards grow again
+            ms.check(fold(table, "more" .. i, "v"))
+            ms.check(fold(table, "new" .. i .. "-1", nil))
+        end
+        assert.is_true(table.content.limbo == nil)
+        for shard = 0, C.MS_TABLE_SHARDS - 1 do
+            if buckets[shard] ~= 0 and table.content.shards[shard].buckets ~= buckets[shard] then changed = changed + 1 end
+        end
+        assert.is_true(changed > 100, tostring(changed))
+        local _, count = read(table)
+        assert.equal(tonumber(table.content.live), count)
+        ms.check(C.ms_table_verify(table))
+    end)
+
+    it("is read without what has no current value", function()
+        local table = new_table()
+        local function put(key, value)
+            local bytes = ms.bytes(key)
+            ms.check(C.ms_buffer_put(table, C.ms_table_find(table, bytes, C.ms_key_hash(bytes)), bytes, ms.bytes(value)))
+        end
+        for i = 1, 100 do put("k" .. i, "v") end
+        ms.check(fold(table, "logged", "v"))
+        put("logged", nil)
+        put("k1", nil)
+        local met, count = read(table)
+        assert.equal(99, count)
+        assert.is_nil(met.k1)
+        assert.is_nil(met.logged)
+    end)
+
     it("has a digest that depends on the entries and not on the way to them", function()
         local a, b = new_table(), new_table()
         for i = 1, 300 do ms.check(fold(a, "k" .. i, "v" .. i)) end
