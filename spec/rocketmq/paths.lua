@@ -12,7 +12,7 @@ local story = require "spec.rocketmq.story"
 local describe = busted.describe
 
 -- TIMERS: configuration of brokers that tell that often how far their timer is.
-local paths = { same = shown.same, TIMERS = { timerFlushIntervalMs = 5000 } }
+local paths = { same = shown.same, TIMERS = { timerFlushIntervalMs = 2000 } }
 
 -- ---- the tests -------------------------------------------------------------------------------------------------------------
 
