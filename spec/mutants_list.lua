@@ -87,6 +87,8 @@ return {
         from = "MS_RECORD_LEAVE, table->id", to = "MS_RECORD_DELETE, table->id" },
     { name = "review-by-old-rules", file = "core/sync/review.c", spec = "spec/unit/review_spec.lua",
         from = "if (review->mode == MS_REVIEW_APPLY && e->rules != review->rules)", to = "if (0)" },
+    { name = "slice-without-memory-is-lost", file = "core/sync/review.c", spec = "spec/unit/review_spec.lua",
+        from = "else review->place = place;", to = "review->place = place;" },
     { name = "more-at-risk-than-allowed", file = "core/sync/commit.c", spec = "spec/unit/flush_plan_spec.lua",
         from = "if (policy->interval_ms) ms_flush_keep_bounds(e, table);", to = "" },
     { name = "unbuffered-with-dirty-entries", file = "core/sync/flush.c", spec = "spec/unit/set_rules_spec.lua",
