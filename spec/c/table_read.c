@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "../../core/base/error.h"
@@ -13,16 +14,13 @@
 
 enum { WRITERS = 2, PASSES = 6, STEPS = 8 /* between begin and end */ };
 
-#ifdef __SANITIZE_THREAD__
 enum { STAY = 3000, MOVING = 6000 };
-#else
-enum { STAY = 20000, MOVING = 60000 };
-#endif
+enum { LINGER_EVERY = 16, LINGER_CHANGES = 32 }; /* the reader stays at one entry of so many until others have made so many changes */
 
 static struct ms_store store;
 static struct ms_table_state *table;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool stop;
+static atomic_bool stop, writing;
 static _Atomic uint64_t changes;
 static uint8_t met[STAY];
 
@@ -71,8 +69,15 @@ static void *write_on(void *context)
     return NULL;
 }
 
+static void linger(void)
+{
+    uint64_t before = atomic_load(&changes);
+    while (atomic_load(&changes) < before + LINGER_CHANGES) (void)sched_yield();
+}
+
 static int meet(void *context, struct ms_bytes key)
 {
+    uint64_t *count = context;
     char text[48];
     unsigned number, check;
     CHECK(key.size < sizeof text, "a key of %zu bytes", key.size);
@@ -82,7 +87,7 @@ static int meet(void *context, struct ms_bytes key)
     CHECK(stays || sscanf(text, "move-%u.%u", &number, &check) == 2, "key '%s'", text);
     CHECK(check == number * 7, "key '%s'", text);
     if (stays) met[number]++;
-    ++*(uint64_t *)context;
+    if (++*count % LINGER_EVERY == 0 && atomic_load(&writing)) linger();
     return 0;
 }
 
@@ -129,14 +134,14 @@ static void meets_all_that_stay(void)
     pthread_t threads[WRITERS];
     begin();
     for (uintptr_t i = 0; i < WRITERS; i++) CHECK(pthread_create(&threads[i], NULL, write_on, (void *)(i + 1)) == 0, "no thread");
+    atomic_store(&writing, true);
     for (int pass = 0; pass < PASSES; pass++) {
-        uint64_t before = atomic_load(&changes);
         memset(met, 0, sizeof met);
         uint64_t count = read_all();
         for (uint32_t i = 0; i < STAY; i++) CHECK(met[i] == 1, "pass %d met stay-%u %d times", pass, i, met[i]);
         CHECK(count >= STAY, "%llu", (unsigned long long)count);
-        while (atomic_load(&changes) < before + 1000) (void)sched_yield(); /* each pass sees another table */
     }
+    atomic_store(&writing, false);
     atomic_store(&stop, true);
     for (int i = 0; i < WRITERS; i++) CHECK(pthread_join(threads[i], NULL) == 0, "join");
     end();
