@@ -135,7 +135,7 @@ void ms_disk_stage_run(struct ms_disk *disk, struct ms_disk_op *op)
         ms_pool_stock_up(MS_POOL_READY_MAX); /* for the tables that the loop fills from these pieces */
         if (!disk->stage.rc) keep_failure(disk, append(disk, op));
         ms_disk_piece_done(disk, op);
-        ms_pool_stock_up(MS_POOL_READY_MAX);
+        ms_pool_stock_up(MS_POOL_READY_MAX); /* the write may have taken a while */
         break;
     case MS_DISK_STAGE_COMMIT:
         ms_disk_pieces_free(disk);

@@ -11,7 +11,8 @@ local story = require "spec.rocketmq.story"
 
 local describe = busted.describe
 
--- TIMERS: configuration of brokers that tell that often how far their timer is.
+-- TIMERS: configuration of brokers that tell that often how far their timer is. A slave's broker counts timed messages itself when it hears of
+-- it: told seldom, it does so when their topic may be gone already.
 local paths = { same = shown.same, TIMERS = { timerFlushIntervalMs = 2000 } }
 
 -- ---- the tests -------------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ final class Native {
             }
             System.load(file.getAbsolutePath());
         } finally {
-            Files.delete(file.toPath());
+            Files.deleteIfExists(file.toPath()); /* whoever tidies /tmp may have been quicker: no reason to run without us */
         }
     }
 
